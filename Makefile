@@ -1,0 +1,49 @@
+# Every target sets itself up: a .venv in the checkout, with the versions of constraints.txt.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed-by-make
+EXTRAS := faiss,tensorboard,dev
+
+# Small arrays: more threads would only wait for each other.
+test test-full wheel: export OMP_NUM_THREADS ?= 1
+
+.PHONY: help setup run test test-full lint wheel lock clean
+
+help:  ## say what each target does
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## make .venv and install radt into it (quick the second time)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
+	touch $(STAMP)
+
+run: setup  ## the main job: collect, train, evaluate and report on Dark-Room 10x10
+	$(BIN)/radt run dark-room-10x10 --method ra-dt+ --budget laptop --seed 0 --out runs/dark-room-10x10
+
+lint: setup  ## style, types and the order of the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## what every change must pass
+	$(BIN)/python -m pytest --cov=radt
+
+test-full: lint  ## the long batteries too; the report goes to results/test-full.txt
+	mkdir -p results
+	$(BIN)/python -m pytest --no-header --color=no --cov=radt -m "long or not long" | tee results/test-full.txt
+
+wheel: setup  ## build dist/*.whl and try it outside the checkout
+	$(BIN)/python scripts/wheel_smoke.py --out dist
+
+lock: setup  ## write constraints.txt from what .venv holds
+	$(BIN)/python scripts/lock.py --extras $(EXTRAS) --out constraints.txt
+	touch $(STAMP)
+
+clean:  ## remove what the tools leave behind, but not .venv, data or runs
+	rm -rf build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

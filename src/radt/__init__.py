@@ -1,0 +1,1 @@
+"""External memory for decision-making agents: the Retrieval-Augmented Decision Transformer."""

@@ -1,0 +1,187 @@
+"""The actor that a user holds: start a task, act, observe, and get better from trial to trial.
+
+    agent = radt.load("runs/x").agent()
+    agent.start_task()                       # an empty memory
+    action = agent.act(obs)
+    agent.observe(reward, terminated, truncated)   # ends trials itself and remembers them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from radt.memory.memory import Memory
+from radt.methods.method import Method
+from radt.methods.trials import RunningTrials
+from radt.trajectory import Retrieval
+
+
+@dataclass(frozen=True)
+class ActionRule:
+    """How an action is chosen from logits: one rule for every method that is compared."""
+
+    temperature: float = 1.0  # of the softmax that is sampled from; 0: the best action
+    explore_temperature: float | None = None  # until a task's first reward; None: the same
+    keep_best: int | None = None  # sample only among so many actions; the authors' code: 2
+
+    def choose(
+        self, logits: Tensor, uniform: NDArray[np.float64], exploring: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Pick actions [B] from logits [B, A] with one uniform number [B] each."""
+        explore = self.temperature if self.explore_temperature is None else self.explore_temperature
+        temperature = np.where(exploring, explore, self.temperature)[:, None]  # [B, 1]
+        values = logits.double().cpu().numpy()
+        if self.keep_best is not None:
+            floor = np.sort(values, axis=1)[:, -self.keep_best][:, None]
+            values = np.where(values >= floor, values, -np.inf)
+        values = values - values.max(axis=1, keepdims=True)
+        chance = np.exp(values / np.maximum(temperature, 1e-9))
+        ladder = np.cumsum(chance, axis=1)
+        return (ladder < uniform[:, None] * ladder[:, -1:]).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The return that a return-conditioned policy aims at, drawn anew for each trial."""
+
+    mean: float
+    std: float = 0.0
+
+
+class Agent:
+    """Acts in one environment or in several side by side, each slot with a memory of its own."""
+
+    def __init__(
+        self,
+        method: Method,
+        target: Target,
+        rule: ActionRule | None = None,
+        seed: int = 0,
+        slots: int | None = None,
+        autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
+        keys: Sequence[int] | None = None,
+    ) -> None:
+        """Put a method to work.
+
+        `slots=None` is one environment with plain numbers in and out. `keys` name the random
+        streams of the slots, so that a slot draws the same noise whoever runs beside it.
+        """
+        self.method, self.target, self.rule, self.seed = method, target, rule or ActionRule(), seed
+        self.single = slots is None
+        self.slots = slots or 1
+        self.autoreset_mode = autoreset_mode
+        self.keys = list(range(self.slots)) if keys is None else list(keys)
+        self.actor = method.actor(self.slots)
+        self.trials = RunningTrials(method.spaces, self.slots)
+        self._tasks_started = np.zeros(self.slots, dtype=np.int64)
+        self._uniform = np.zeros((self.slots, method.spaces.horizon))
+        self._between = np.ones(self.slots, dtype=bool)  # no trial is running
+        self._dummy = np.zeros(self.slots, dtype=bool)  # the next step is the one that resets
+        self._acting = np.zeros(0, dtype=np.int64)
+        self._actions: NDArray[Any] = np.zeros(0)
+        self.start_task()
+
+    @property
+    def memory(self) -> Memory | None:
+        """What the agent remembers; None for methods that have no memory."""
+        return self.actor.memory
+
+    @property
+    def retrieval(self) -> Retrieval | None:
+        """The search behind the latest action, where there was one."""
+        return self.actor.retrieval
+
+    @property
+    def is_acting(self) -> NDArray[np.bool_]:
+        """Which slots' last action counts; the others are being reset, [slots]."""
+        acting = np.zeros(self.slots, dtype=bool)
+        acting[self._acting] = True
+        return acting
+
+    def start_task(self, slots: ArrayLike | None = None) -> None:
+        """Begin a new task with an empty memory, in all slots or in some."""
+        chosen = np.arange(self.slots) if slots is None else np.atleast_1d(np.asarray(slots))
+        self.actor.forget(chosen)
+        self.trials.begin_task(chosen)
+        self._tasks_started[chosen] += 1
+        self._between[chosen] = True
+        self._dummy[chosen] = False
+
+    def act(self, obs: ArrayLike) -> Any:
+        """Choose the next action, or one per slot, for the states the environments are in."""
+        states = np.asarray(obs)[None] if self.single else np.asarray(obs)
+        self._check(states)
+        acting = np.flatnonzero(~self._dummy)
+        self._begin(acting[self._between[acting]])
+        shape, dtype = self.method.spaces.action.shape, self.trials.actions.dtype
+        actions = np.zeros((self.slots, *shape), dtype=dtype)
+        if len(acting):
+            self.trials.see(acting, states[acting])
+            actions[acting] = self._choose(acting)
+        self._acting, self._actions = acting, actions
+        if not self.single:
+            return actions
+        return actions[0] if shape else int(actions[0])
+
+    def observe(self, reward: ArrayLike, terminated: ArrayLike, truncated: ArrayLike) -> None:
+        """Take in what the last action brought; finished trials go to the memory."""
+        rewards = np.atleast_1d(np.asarray(reward, dtype=np.float32))
+        done = np.atleast_1d(np.asarray(terminated)) | np.atleast_1d(np.asarray(truncated))
+        acting = self._acting
+        self._dummy[:] = False
+        self.trials.record(acting, self._actions[acting], rewards[acting])
+        ended = acting[done[acting]]
+        self._acting = np.zeros(0, dtype=np.int64)
+        if len(ended):
+            self.actor.remember([self.trials.finish(slot) for slot in ended.tolist()])
+            self._between[ended] = True
+            self._dummy[ended] = self.autoreset_mode == AutoresetMode.NEXT_STEP
+
+    def save(self, path: str | Path) -> None:
+        """Write the memory to a file."""
+        self._needs_memory().save(Path(path))
+
+    def load(self, path: str | Path) -> None:
+        """Replace the memory by one that was saved."""
+        self._needs_memory().load(Path(path))
+
+    def _needs_memory(self) -> Memory:
+        if self.memory is None:
+            raise ValueError(f"the method {self.method.name} has no memory to save or load")
+        return self.memory
+
+    def _begin(self, slots: NDArray[np.int64]) -> None:
+        """Start trials: draw each one's target and noise from a stream of its own."""
+        if not len(slots):
+            return
+        targets = np.zeros(len(slots), dtype=np.float32)
+        for row, slot in enumerate(slots.tolist()):
+            name = (self.seed, self.keys[slot], self._tasks_started[slot], self.trials.trial[slot])
+            rng = np.random.default_rng([int(part) for part in name])
+            targets[row] = rng.normal(self.target.mean, self.target.std)
+            self._uniform[slot] = rng.random(self._uniform.shape[1])
+        self.trials.begin_trial(slots, targets)
+        self.actor.begin_trials(slots)
+        self._between[slots] = False
+
+    def _choose(self, slots: NDArray[np.int64]) -> NDArray[Any]:
+        decided = self.actor.decide(self.trials, slots)  # [B, action_size]
+        if self.method.spaces.action.kind == "continuous":
+            return decided.cpu().numpy()
+        uniform = self._uniform[slots, self.trials.step[slots]]
+        return self.rule.choose(decided, uniform, ~self.trials.rewarded[slots])
+
+    def _check(self, states: NDArray[Any]) -> None:
+        expected = (self.slots, *self.method.spaces.state.shape)
+        if states.shape != expected:
+            raise ValueError(
+                f"observations of shape {states.shape} given to an agent that expects {expected}"
+            )

@@ -1,0 +1,179 @@
+"""PPO on every task of a group at once: one network per task, nothing shared but the arithmetic.
+
+Hyper-parameters and networks are stable-baselines3's (PPO with MlpPolicy, one environment), as the
+paper used them. All randomness of a task comes from streams keyed by (seed, task, rollout), so no
+generator has to be stored to go on from a rollout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from radt.collect.minibatch import Experience, Floats, Minibatch, minibatches
+from radt.collect.networks import POLICY, VALUE, ActorCritics, Adam
+from radt.collect.rollout import Actor, Rollout, StateIndex, advantages
+from radt.envs.suite import TaskSuite
+
+ObservationScale = Literal["raw", "unit"]
+_INITIAL, _ENVIRONMENT, _ROLLOUT = range(3)  # what a random stream is for
+
+
+@dataclass(frozen=True)
+class CollectConfig:
+    """How learning histories are made; the defaults are the paper's for Dark-Room 10x10."""
+
+    seed: int = 0
+    transitions: int = 100_000  # of each task; what the last rollout has beyond them is dropped
+    n_steps: int = 2048
+    batch_size: int = 64
+    n_epochs: int = 10
+    learning_rate: float = 3e-4
+    adam_epsilon: float = 1e-5
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    ent_coef: float = 0.01
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    observation_scale: ObservationScale = "unit"  # coordinates as they are, or from -1 to 1
+    tasks_per_group: int = 40  # computed as one batch; part of the result up to rounding
+    rollouts_per_part: int = 7  # what a killed run may have to do again
+
+    def __post_init__(self) -> None:
+        if self.n_steps % self.batch_size or self.batch_size < 2:
+            raise ValueError(
+                f"n_steps={self.n_steps} must be a multiple of batch_size={self.batch_size}, "
+                "and a batch needs two samples"
+            )
+        counts = ("transitions", "n_epochs", "tasks_per_group", "rollouts_per_part")
+        for name in counts:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.observation_scale not in ("raw", "unit"):
+            raise ValueError(
+                f"observation_scale is 'raw' or 'unit', not {self.observation_scale!r}"
+            )
+
+    @property
+    def rollouts(self) -> int:
+        """How many rollouts hold the transitions."""
+        return -(-self.transitions // self.n_steps)
+
+
+class GroupLearner:
+    """The learning agents of one group of tasks and the environments they act in."""
+
+    def __init__(self, suite: TaskSuite, tasks: Sequence[int], config: CollectConfig) -> None:
+        self.tasks, self.config = tuple(tasks), config
+        self.index = StateIndex(suite.spaces.state)
+        self.actions = suite.spaces.action.size
+        seeds = [int(self._stream(task, _ENVIRONMENT).integers(2**31)) for task in tasks]
+        self.actor = Actor(suite.make_vec(self.tasks), self.index, seeds)
+        self._inputs = network_inputs(self.index, config.observation_scale)
+        self.networks = ActorCritics(
+            [self._stream(task, _INITIAL) for task in tasks],
+            inputs=len(self.index.bins),
+            actions=self.actions,
+            max_states=config.batch_size,
+        )
+        self.optimiser = Adam(self.networks, config.learning_rate, config.adam_epsilon)
+        self.rollouts = 0  # how many are done
+
+    def _stream(self, task: int, purpose: int) -> np.random.Generator:
+        number = self.rollouts if purpose == _ROLLOUT else 0
+        return np.random.default_rng((self.config.seed, task, purpose, number))
+
+    def advance(self) -> Rollout:
+        """Act for one rollout and, unless it is the last one, learn from it."""
+        config = self.config
+        streams = [self._stream(task, _ROLLOUT) for task in self.tasks]
+        probabilities, values = self.tables()
+        uniforms = np.stack([stream.random(config.n_steps) for stream in streams], axis=1)
+        rollout = self.actor.rollout(probabilities, uniforms)
+        self.rollouts += 1
+        if self.rollouts < config.rollouts:
+            self._learn(self._experience(rollout, probabilities, values), streams)
+        return rollout
+
+    def tables(self) -> tuple[Floats, Floats]:
+        """Compute the policies [tasks, states, actions] and values [tasks, states] everywhere."""
+        tasks, width = len(self.tasks), self.config.batch_size
+        outputs = torch.cat(
+            [
+                self.networks.forward(states.expand(tasks, -1, -1)).clone()
+                for states in self._inputs.split(width)
+            ],
+            dim=-1,
+        ).double()  # [tasks, 2, actions, states]
+        policies = outputs[:, POLICY].softmax(dim=1).mT.contiguous()
+        return policies.numpy(), outputs[:, VALUE, 0].numpy()
+
+    def _experience(self, rollout: Rollout, policies: Floats, values: Floats) -> Experience:
+        estimates, targets = advantages(
+            rollout, values, self.config.gamma, self.config.gae_lambda
+        )
+        chosen = policies[np.arange(len(self.tasks)), rollout.states, rollout.actions]
+        parts = (rollout.states, rollout.actions, chosen, estimates, targets)
+        return Experience(*(np.ascontiguousarray(part.T) for part in parts))
+
+    def _learn(self, experience: Experience, streams: list[np.random.Generator]) -> None:
+        config = self.config
+        for _ in range(config.n_epochs):
+            order = np.stack([stream.permutation(config.n_steps) for stream in streams])
+            for batch in minibatches(
+                experience, order, config.batch_size, self.actions, self.index.count
+            ):
+                outputs = self.networks.forward(self._inputs[batch.states])
+                self.networks.backward(output_gradients(outputs, batch, config))
+                self.networks.clip_gradients(config.max_grad_norm)
+                self.optimiser.step()
+
+    def state(self) -> dict[str, NDArray[np.float32]]:
+        """Return what `resume` needs beside the recorded actions."""
+        return self.optimiser.state()
+
+    def resume(
+        self, state: Mapping[str, NDArray[np.float32]], actions: NDArray[np.generic]
+    ) -> Rollout:
+        """Go on after the recorded actions [steps, tasks], which the environments live again."""
+        self.optimiser.restore(state)
+        self.rollouts = len(actions) // self.config.n_steps
+        return self.actor.replay(actions)
+
+
+def network_inputs(index: StateIndex, scale: ObservationScale) -> Tensor:
+    """Tabulate what the networks see of each state, and a last 1: [states, coordinates + 1]."""
+    coordinates = index.coordinates.astype(np.float32)
+    if scale == "unit":
+        half = (np.array(index.bins, np.float32) - 1) / 2
+        coordinates = coordinates / np.maximum(half, 0.5) - 1
+    ones = np.ones((index.count, 1), np.float32)
+    return torch.from_numpy(np.concatenate([coordinates, ones], axis=1))
+
+
+def output_gradients(outputs: Tensor, batch: Minibatch, config: CollectConfig) -> Tensor:
+    """Differentiate PPO's loss with respect to logits and values, [tasks, 2, actions, D].
+
+    The loss is -min(ratio * A, clip(ratio) * A) - ent_coef * entropy + vf_coef * (V - return)^2,
+    averaged over the samples. A positive advantage pulls until the ratio passes 1 + clip_range,
+    a negative one pushes until it passes 1 - clip_range.
+    """
+    log_policy = outputs[:, POLICY].log_softmax(dim=1)
+    policy = log_policy.exp()
+    ratio = policy / batch.probabilities
+    pull = batch.gains * (ratio <= 1 + config.clip_range)
+    pull.addcmul_(batch.losses, (ratio >= 1 - config.clip_range).to(pull.dtype))
+    pull.mul_(ratio).neg_()
+    pull.addcmul_(policy * log_policy, batch.visits.unsqueeze(1), value=config.ent_coef)
+    gradients = torch.zeros_like(outputs)
+    torch.sub(pull, policy * pull.sum(dim=1, keepdim=True), out=gradients[:, POLICY])
+    error = outputs[:, VALUE, 0] * batch.visits - batch.returns
+    torch.mul(error, 2 * config.vf_coef, out=gradients[:, VALUE, 0])
+    return gradients

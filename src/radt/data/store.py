@@ -1,0 +1,239 @@
+"""Learning histories on disk: one HDF5 file per task, written atomically, opened with suspicion.
+
+A file is hashed before HDF5 parses a byte of it, and its layout is compared with the manifest
+before an array is read: nothing in it can point elsewhere, run code or ask for unlimited memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from radt.data.manifest import (
+    ArraySpec,
+    TaskFile,
+    array_specs,
+    check_spaces,
+    is_plain_name,
+    unusable,
+)
+from radt.files import atomic_write, sha256
+from radt.spaces import TaskSpaces
+
+MAX_OPEN_FILES = 128  # of one process
+CHUNK_STEPS = 4096
+CHUNK_BYTES = 2**20
+MAX_CHUNK_BYTES = 64 * 2**20
+_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
+_HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError)
+
+
+@dataclass(frozen=True)
+class History:
+    """All that one agent lived through while it learned one task, in order."""
+
+    task: int
+    states: NDArray[np.generic]  # [N, *state_shape]
+    actions: NDArray[np.generic]  # [N] integers, or [N, action_size] floats
+    rewards: NDArray[np.float32]  # [N]
+    lengths: NDArray[np.int32]  # [E] of complete episodes; steps after the last are kept, unused
+
+
+def home() -> Path:
+    """Return the folder that holds all datasets: `$RADT_HOME`, or `data` where one stands."""
+    return Path(os.environ.get("RADT_HOME") or "data")
+
+
+def dataset_folder(env: str, source: str, seed: int) -> Path:
+    """Name the folder of one dataset, e.g. `data/dark-room-10x10/ppo-seed0`."""
+    for name in (env, source):
+        if not is_plain_name(name):
+            raise ValueError(f"{name!r} cannot name a folder: use letters, digits, '.', '_', '-'")
+    return home() / env / f"{source}-seed{seed}"
+
+
+def write_history(folder: Path, history: History, spaces: TaskSpaces) -> TaskFile:
+    """Check a history against its spaces, write it to a file of its own and describe the file."""
+    check_spaces(spaces)
+    specs = array_specs(spaces, len(history.rewards), len(history.lengths))
+    arrays = {s.name: _as_stored(getattr(history, s.name), s, spaces) for s in specs}
+    if arrays["lengths"].sum(dtype=np.int64) > len(history.rewards):
+        raise ValueError("the episodes are longer than the whole history")
+    name = f"task-{history.task:05d}.h5"
+    counts = len(history.rewards), len(history.lengths)
+    entry = TaskFile(history.task, name, "0" * 64, *counts, specs)  # checks before it is written
+    atomic_write(folder / name, lambda temporary: _write_arrays(temporary, specs, arrays))
+    return replace(entry, sha256=sha256(folder / name))
+
+
+def value_problem(name: str, values: NDArray[Any], spaces: TaskSpaces) -> str | None:
+    """Say which numbers cannot be, if any: out of range, or not finite."""
+    low: int = 0
+    if name == "lengths":
+        low, high = 1, np.asarray(spaces.horizon)
+    elif name == "states" and spaces.state.kind == "discrete":
+        high = np.reshape(spaces.state.bins, spaces.state.shape) - 1
+    elif name == "actions" and spaces.action.kind == "discrete":
+        high = np.asarray(spaces.action.size - 1)
+    elif name == "states" and spaces.state.kind == "image":
+        high = np.asarray(255)
+    elif np.isfinite(values).all():
+        return None
+    else:
+        return f"some {name} are not finite numbers"
+    if not values.size or (values.min() >= low and values.max() <= high.min()):
+        return None  # the usual case, at a fraction of the cost
+    if (values >= low).all() and (values <= high).all():
+        return None
+    return f"{name} from {values.min()} to {values.max()} are not in {low}..{high.tolist()}"
+
+
+@dataclass(frozen=True)
+class OpenTask:
+    """One task's file, open and checked."""
+
+    path: Path
+    spaces: TaskSpaces
+    file: h5py.File
+    arrays: dict[str, h5py.Dataset]
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Read the steps `start` to `stop` (excluded) of one array and check their values."""
+        try:
+            values: NDArray[Any] = self.arrays[name][start:stop]
+        except _HDF5_ERRORS as error:
+            raise unusable(self.path, f"its {name} cannot be read ({error})") from error
+        problem = value_problem(name, values, self.spaces)
+        if problem:
+            raise unusable(self.path, problem)
+        return values
+
+    def close(self) -> None:
+        """Give the handle back."""
+        self.file.close()
+
+
+def open_task(folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTask:
+    """Open a task's file for reading, once its hash and its layout are what the manifest says."""
+    path = folder / entry.file
+    _check_hash(path, entry.sha256)
+    try:
+        file = h5py.File(path, "r", locking=False)  # a file that is replaced whole needs no lock
+    except _HDF5_ERRORS as error:
+        raise unusable(path, f"not a readable HDF5 file ({error})") from error
+    try:
+        problem = _layout_problem(file, entry.arrays)
+        if not problem:
+            return OpenTask(path, spaces, file, {s.name: file[s.name] for s in entry.arrays})
+    except _HDF5_ERRORS as error:
+        problem = f"its structure is damaged ({error})"
+    file.close()
+    raise unusable(path, problem)
+
+
+_handles: dict[int, OrderedDict[tuple[Path, str], OpenTask]] = {}  # by process id
+
+
+def open_task_here(folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTask:
+    """Return this process' own handle of a file; what it inherited over a fork is given up."""
+    for process in set(_handles) - {os.getpid()}:
+        for inherited in _handles.pop(process).values():
+            inherited.close()
+    mine = _handles.setdefault(os.getpid(), OrderedDict())
+    key = (folder / entry.file, entry.sha256)
+    mine[key] = task = mine.pop(key, None) or open_task(folder, entry, spaces)
+    while len(mine) > MAX_OPEN_FILES:
+        mine.popitem(last=False)  # closes with its last user, who may be in another thread
+    return task
+
+
+def _as_stored(given: Any, spec: ArraySpec, spaces: TaskSpaces) -> NDArray[Any]:
+    """Bring an array to its stored type if no value is lost by that."""
+    values, stored = np.asarray(given), np.dtype(spec.dtype)
+    if values.shape != spec.shape:
+        raise ValueError(
+            f"the {spec.name} have shape {values.shape}, but the spaces and the number of rewards "
+            f"and lengths ask for {spec.shape}"
+        )
+    if values.dtype.kind not in ("iu" if stored.kind in "iu" else "iuf"):
+        raise ValueError(f"the {spec.name} are {values.dtype}, but must be stored as {stored}")
+    if stored.kind == "f":
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            values = values.astype(stored)
+    problem = value_problem(spec.name, values, spaces)
+    if problem:
+        raise ValueError(problem)
+    return values.astype(stored, copy=False)
+
+
+def _write_arrays(path: Path, specs: tuple[ArraySpec, ...], arrays: dict[str, Any]) -> None:
+    with h5py.File(path, "x") as file:
+        for spec in specs:
+            values = arrays[spec.name]
+            if spec.name == "lengths":
+                file.create_dataset(spec.name, data=values)
+                continue
+            row_bytes = max(1, values.itemsize * math.prod(spec.shape[1:]))
+            steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // row_bytes, len(values)))
+            packing = {"compression": "gzip", "compression_opts": 1} if row_bytes >= 1024 else {}
+            file.create_dataset(spec.name, data=values, chunks=(steps, *spec.shape[1:]), **packing)
+
+
+_verified: dict[tuple[str, int, int, int], str] = {}  # (path, inode, size, mtime) -> sha256
+
+
+def _check_hash(path: Path, expected: str) -> None:
+    """Compare a file's content with its hash, once per process while the file stays the same."""
+    if not path.is_file():
+        raise unusable(path, "the file is missing")
+    if path.resolve().parent != path.parent.resolve():
+        raise unusable(path, "the file is a link that leaves the dataset's folder")
+    try:
+        status = path.stat()
+        key = (str(path.resolve()), status.st_ino, status.st_size, status.st_mtime_ns)
+        if key not in _verified:
+            _verified[key] = sha256(path)
+    except OSError as error:
+        raise unusable(path, f"the file cannot be read ({error})") from error
+    if _verified[key] != expected:
+        raise unusable(path, "its content is not what the manifest says (sha256 differs)")
+
+
+def _layout_problem(file: h5py.File, specs: tuple[ArraySpec, ...]) -> str | None:
+    """Say what a file has that it may not have, without reading an array or following a link."""
+    expected = {spec.name for spec in specs}
+    if len(file) != len(expected) or set(file) != expected:
+        return f"it must hold exactly {sorted(expected)}"
+    for spec in specs:
+        if not isinstance(file.get(spec.name, getlink=True), h5py.HardLink):
+            return f"its {spec.name!r} is a link to elsewhere"
+        if file.get(spec.name, getclass=True) is not h5py.Dataset:
+            return f"its {spec.name!r} is not an array"
+        problem = _array_problem(file[spec.name], spec)
+        if problem:
+            return f"its {spec.name!r} {problem}"
+    return None
+
+
+def _array_problem(array: h5py.Dataset, spec: ArraySpec) -> str | None:
+    if array.is_virtual or array.external:
+        return "takes its values from other files"
+    if array.dtype != np.dtype(spec.dtype) or array.dtype.hasobject:
+        return f"has elements of type {array.dtype}, not {spec.dtype}"
+    if array.shape != spec.shape:
+        return f"has shape {array.shape}, not {spec.shape}"
+    properties = array.id.get_create_plist()
+    filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
+    if not filters <= _FILTERS:  # HDF5 would look for a plug-in library and load it
+        return f"uses the filters {sorted(filters - _FILTERS)}, which are not allowed"
+    if array.chunks and math.prod(array.chunks) * array.dtype.itemsize > MAX_CHUNK_BYTES:
+        return f"has chunks of more than {MAX_CHUNK_BYTES} bytes"
+    return None

@@ -1,0 +1,140 @@
+"""One strict decoder from plain values (JSON, presets, `--set a.b=c`) to frozen dataclasses.
+
+An unknown name is answered with the nearest known ones, a wrong type with what was expected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class DecodeError(ValueError):
+    """A value that does not fit where it was put; the message says what would."""
+
+
+def decode(kind: type[T], value: Any, where: str = "") -> T:
+    """Turn plain values into `kind`, strictly."""
+    return typing.cast(T, _decode(kind, value, where))
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _decode_record(typing.cast(type, kind), value, where)
+    if origin in (typing.Union, types.UnionType):
+        return _decode_union(inner, value, where)
+    if origin is typing.Literal:
+        return _one_of(inner, value, where)
+    if origin is tuple:
+        return _decode_tuple(inner, value, where)
+    if origin is list:
+        return [_decode(inner[0], item, where) for item in _as_list(value, where)]
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise _wrong("an object", value, where)
+        return {str(key): _decode(inner[1], item, f"{where}.{key}") for key, item in value.items()}
+    return _decode_plain(kind, value, where)
+
+
+def _decode_record(kind: type, value: Any, where: str) -> Any:
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise _wrong(f"an object with the fields of {kind.__name__}", value, where)
+    hints = typing.get_type_hints(kind)
+    known = {item.name for item in dataclasses.fields(kind)}
+    for name in value:
+        if name not in known:
+            raise DecodeError(f"{_at(where)}unknown name {name!r}; {nearest(name, known)}")
+    missing = [
+        item.name
+        for item in dataclasses.fields(kind)
+        if item.name not in value
+        and item.default is dataclasses.MISSING
+        and item.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise DecodeError(f"{_at(where)}missing {', '.join(missing)}")
+    inside = {n: _decode(hints[n], v, f"{where}.{n}" if where else n) for n, v in value.items()}
+    return kind(**inside)
+
+
+def _decode_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and type(None) in options:
+        return None
+    errors = []
+    for option in options:
+        if option is not type(None):
+            try:
+                return _decode(option, value, where)
+            except DecodeError as error:
+                errors.append(str(error))
+    raise DecodeError("; or ".join(dict.fromkeys(errors)))
+
+
+def _decode_tuple(inner: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    items = _as_list(value, where)
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        return tuple(_decode(inner[0], item, where) for item in items)
+    if len(items) != len(inner):
+        raise _wrong(f"{len(inner)} values", value, where)
+    return tuple(_decode(kind, item, where) for kind, item in zip(inner, items, strict=True))
+
+
+def _decode_plain(kind: Any, value: Any, where: str) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, bool) and kind is not bool:
+        raise _wrong(kind.__name__, value, where)
+    if not isinstance(value, kind):
+        raise _wrong(kind.__name__, value, where)
+    return value
+
+
+def _one_of(allowed: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value not in allowed:
+        raise DecodeError(f"{_at(where)}{value!r} is not one of {', '.join(map(repr, allowed))}")
+    return value
+
+
+def _as_list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise _wrong("a list", value, where)
+    return list(value)
+
+
+def _wrong(expected: str, value: Any, where: str) -> DecodeError:
+    return DecodeError(f"{_at(where)}expected {expected}, got {value!r}")
+
+
+def _at(where: str) -> str:
+    return f"{where}: " if where else ""
+
+
+def nearest(name: str, known: typing.Iterable[str]) -> str:
+    """Suggest the known names nearest to one that is not."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names)}"
+
+
+def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
+    """Read `a.b=c`: a path of names and a JSON value, or a bare word taken as text."""
+    path, equals, raw = text.partition("=")
+    if not equals or not path:
+        raise DecodeError(f"{text!r} is not of the form name.name=value")
+    try:
+        value = json.loads(raw)
+    except json.JSONDecodeError:
+        value = {"None": None, "True": True, "False": False}.get(raw, raw)
+    return tuple(path.strip().split(".")), value

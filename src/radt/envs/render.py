@@ -1,0 +1,125 @@
+"""How a grid world looks: as a picture for GIFs and as coloured text for terminals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cell = tuple[int, int]  # (row, column)
+Colour = tuple[int, int, int]
+
+FLOOR: Colour = (24, 28, 43)
+LINE: Colour = (42, 48, 70)
+TRAIL: Colour = (53, 130, 162)
+START: Colour = (148, 156, 187)
+GOAL: Colour = (255, 196, 61)
+AGENT: Colour = (240, 244, 255)
+REWARDED: Colour = (94, 214, 138)  # the agent while it stands on the goal
+FADE = 0.94  # how much of its brightness a step of the trail keeps per later step
+
+
+@dataclass(frozen=True)
+class GridView:
+    """What there is to see of a grid world at one moment."""
+
+    width: int
+    height: int
+    agent: Cell
+    goal: Cell
+    start: Cell
+    trail: tuple[Cell, ...] = ()  # cells visited in this episode, oldest first
+    caption: str = ""  # a line of text under a terminal view
+
+
+def trail_brightness(view: GridView) -> NDArray[np.float64]:
+    """Return 1 for the cell just visited, less for older ones, and 0 for cells never visited."""
+    brightness = np.zeros((view.height, view.width))
+    for age, (row, col) in enumerate(reversed(view.trail)):
+        brightness[row, col] = max(brightness[row, col], FADE**age, 0.15)
+    return brightness
+
+
+def draw_grid(view: GridView, pixels: int = 320) -> NDArray[np.uint8]:
+    """Paint the grid about `pixels` wide or high, whichever is longer."""
+    side = max(6, pixels // max(view.width, view.height))
+    canvas = np.empty((view.height * side, view.width * side, 3))
+    canvas[:] = FLOOR
+    light = trail_brightness(view).repeat(side, axis=0).repeat(side, axis=1)[..., None]
+    canvas += 0.75 * light * (np.array(TRAIL) - canvas)
+    canvas[::side] = LINE
+    canvas[:, ::side] = LINE
+    rewarded = view.agent == view.goal
+    _stamp(canvas, view.start, _disc(side, 0.30) - _disc(side, 0.20), START)
+    _stamp(canvas, view.goal, _diamond(side, 0.46), GOAL)
+    _stamp(canvas, view.agent, _disc(side, 0.30), REWARDED if rewarded else AGENT)
+    return canvas.round().astype(np.uint8)  # [height * side, width * side, 3]
+
+
+def print_grid(view: GridView, colour: bool = True) -> str:
+    """Write the grid as text: ● agent, ◆ goal, ○ start, • trail."""
+    light = trail_brightness(view)
+    rows = [
+        " ".join(_glyph(view, (row, col), light[row, col], colour) for col in range(view.width))
+        for row in range(view.height)
+    ]
+    edge = "─" * (2 * view.width + 1)
+    floor, off = (_ansi(48, FLOOR), "\x1b[0m") if colour else ("", "")
+    lines = [f"┌{edge}┐", *(f"│{floor} {row} {off}│" for row in rows), f"└{edge}┘"]
+    return "\n".join([*lines, view.caption] if view.caption else lines)
+
+
+def _glyph(view: GridView, cell: Cell, light: float, colour: bool) -> str:
+    """Write one cell, the most important thing on it first."""
+    if cell == view.agent:
+        sign, ink = "●", REWARDED if cell == view.goal else AGENT
+    elif cell == view.goal:
+        sign, ink = "◆", GOAL
+    elif cell == view.start:
+        sign, ink = "○", START
+    elif light > 0.0:
+        sign, ink = "•", _mix(LINE, TRAIL, 0.3 + 0.7 * light)
+    else:
+        sign, ink = "·", LINE
+    return _ansi(38, ink) + sign if colour else sign
+
+
+def _ansi(layer: int, ink: Colour) -> str:
+    """Return the escape code that sets the colour of the text (38) or of what is behind it (48)."""
+    return f"\x1b[{layer};2;{ink[0]};{ink[1]};{ink[2]}m"
+
+
+def _mix(start: Colour, end: Colour, share: float) -> Colour:
+    """Return the colour that lies `share` of the way from `start` to `end`."""
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(start, end, strict=True))
+    return red, green, blue
+
+
+def _stamp(
+    canvas: NDArray[np.float64], cell: Cell, cover: NDArray[np.float64], ink: Colour
+) -> None:
+    """Blend a shape of one cell's size into the canvas."""
+    side = len(cover)
+    top, left = cell[0] * side, cell[1] * side
+    patch = canvas[top : top + side, left : left + side]  # [side, side, 3]
+    patch += cover[..., None] * (np.array(ink) - patch)
+
+
+def _offsets(side: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the distances of a cell's pixels from its middle, down and across."""
+    # The first row and column of a cell are its grid lines, so the middle lies half a pixel on.
+    line = np.arange(side) - side / 2.0
+    return line[:, None], line[None, :]
+
+
+def _disc(side: int, radius: float) -> NDArray[np.float64]:
+    """Return how much of each pixel a disc covers; `radius` counts in cells."""
+    down, across = _offsets(side)
+    return np.clip(radius * side + 0.5 - np.hypot(down, across), 0.0, 1.0)
+
+
+def _diamond(side: int, radius: float) -> NDArray[np.float64]:
+    """Return how much of each pixel a diamond covers; `radius` counts in cells."""
+    down, across = _offsets(side)
+    return np.clip(radius * side + 0.5 - abs(down) - abs(across), 0.0, 1.0)

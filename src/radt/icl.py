@@ -1,0 +1,61 @@
+"""In-context learning (Algorithm 1) over many tasks at once, driving the agent that a user holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from radt.agent import Agent
+
+Watcher = Callable[[int, Agent, NDArray[Any], NDArray[Any]], None]  # step, agent, obs, rewards
+
+
+@dataclass(frozen=True)
+class ICLResult:
+    """The returns of every trial of every task, and the step of each trial's first reward."""
+
+    returns: NDArray[np.float64]  # [task, trial]
+    first_reward: NDArray[np.int64]  # [task, trial] step, -1 where none
+
+
+def in_context_learning(
+    agent: Agent,
+    env: gym.vector.VectorEnv[Any, Any, Any],
+    trials: int,
+    seed: int,
+    after_step: Watcher | None = None,
+    after_trial: Callable[[ICLResult, int], None] | None = None,
+) -> ICLResult:
+    """Live through N trials of each task, starting with an empty memory (Algorithm 1).
+
+    The vector environment must reset by itself; its slots are the agent's. A slot that has lived
+    through its trials goes on until the last one has, and what it earns then is not counted.
+    """
+    agent.start_task()  # line 1
+    slots = np.arange(env.num_envs)
+    returns = np.zeros((env.num_envs, trials))
+    first_reward = np.full((env.num_envs, trials), -1)
+    result = ICLResult(returns, first_reward)
+    obs, _ = env.reset(seed=[seed + key for key in agent.keys])  # line 3
+    step = 0
+    while (finished := int(agent.trials.trial.min())) < trials:  # line 2
+        actions = agent.act(obs)  # lines 5-8
+        at = agent.trials.trial.copy()
+        when = agent.trials.step.copy()
+        obs, rewards, terminated, truncated, _ = env.step(actions)  # line 9
+        counted = slots[(at < trials) & agent.is_acting]
+        returns[counted, at[counted]] += rewards[counted]
+        paid = counted[(rewards[counted] > 0) & (first_reward[counted, at[counted]] < 0)]
+        first_reward[paid, at[paid]] = when[paid]
+        agent.observe(rewards, terminated, truncated)  # lines 10-14
+        if after_step is not None:
+            after_step(step, agent, obs, rewards)
+        if after_trial is not None and int(agent.trials.trial.min()) > finished:
+            after_trial(result, finished + 1)
+        step += 1
+    return result

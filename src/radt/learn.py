@@ -1,0 +1,140 @@
+"""Algorithm 2 as one loop for every method: draw, predict, update, and now and then look.
+
+Everything random in update `i` comes from `(seed, i)` alone, so a run that is killed and started
+again goes on exactly as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from radt.checkpoint import read_tensors, write_tensors
+from radt.methods.method import Method
+from radt.track import Tracker
+
+
+@dataclass(frozen=True)
+class LearnConfig:
+    """How a policy is trained; the defaults are the paper's but for the number of updates."""
+
+    updates: int = 100_000
+    batch_size: int = 128
+    learning_rate: float = 1e-4
+    final_learning_rate: float = 1e-6
+    warmup: int = 4000  # updates of linear warm-up before the cosine
+    weight_decay: float = 0.01  # on the weights of linear layers only
+    clip: float = 0.25
+    evaluate_every: int = 25_000  # updates between evaluations on validation tasks; 0: none
+    log_every: int = 50
+    save_every: int = 500
+
+
+def learning_rate(config: LearnConfig, update: int) -> float:
+    """Rise linearly during the warm-up, then fall along a cosine to the final rate."""
+    if update < config.warmup:
+        return config.learning_rate * (update + 1) / config.warmup
+    progress = (update - config.warmup) / max(1, config.updates - config.warmup)
+    above = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+    return config.final_learning_rate + above * (config.learning_rate - config.final_learning_rate)
+
+
+def optimiser(policy: nn.Module, config: LearnConfig) -> torch.optim.AdamW:
+    """Build AdamW with weight decay on linear weights and on nothing else."""
+    decayed = [m.weight for m in policy.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+    marked = {id(weight) for weight in decayed}
+    others = [weight for weight in policy.parameters() if id(weight) not in marked]
+    groups = [
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+
+
+def learn(
+    method: Method,
+    config: LearnConfig,
+    seed: int,
+    state_file: Path,
+    tracker: Tracker,
+    evaluate: Callable[[int], Mapping[str, float]] | None = None,
+) -> None:
+    """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15)."""
+    policy = method.networks["policy"]
+    adam = optimiser(policy, config)
+    done = _resume(policy, adam, state_file)
+    tracker.start("train", total=config.updates, done=done)
+    started, since = time.monotonic(), done
+    for update in range(done, config.updates):
+        loss, norm = _update(method, policy, adam, config, seed, update)
+        finished = update + 1
+        if finished % config.log_every == 0 or finished == config.updates:
+            speed = (finished - since) / (time.monotonic() - started)
+            rate = learning_rate(config, update)
+            tracker.log(finished, loss=float(loss), grad=float(norm), lr=rate, per_second=speed)
+        if finished % config.save_every == 0 or finished == config.updates:
+            _save(policy, adam, finished, state_file)
+        due = config.evaluate_every and finished % config.evaluate_every == 0
+        if evaluate is not None and due:
+            tracker.log(finished, **evaluate(finished))
+            policy.train()
+    policy.eval()
+    tracker.finish()
+
+
+def _update(
+    method: Method,
+    policy: nn.Module,
+    adam: torch.optim.AdamW,
+    config: LearnConfig,
+    seed: int,
+    update: int,
+) -> tuple[Tensor, Tensor]:
+    """Make one gradient step; all its randomness comes from (seed, update)."""
+    policy.train()
+    rng = np.random.default_rng([seed, update])
+    examples = method.draw(config.batch_size, rng)
+    torch.manual_seed(int(rng.integers(1 << 62)))  # dropout has no generator of its own
+    loss = method.loss(examples)
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = nn.utils.clip_grad_norm_(policy.parameters(), config.clip)
+    for group in adam.param_groups:
+        group["lr"] = learning_rate(config, update)
+    adam.step()
+    adam.zero_grad(set_to_none=True)
+    return loss.detach(), norm
+
+
+def _save(policy: nn.Module, adam: torch.optim.AdamW, done: int, path: Path) -> None:
+    """Write weights and moments; the rest of the state follows from how far we are."""
+    tensors = {f"policy.{name}": value for name, value in policy.state_dict().items()}
+    for name, weight in policy.named_parameters():
+        state = adam.state.get(weight, {})
+        tensors |= {f"adam.{key}.{name}": torch.as_tensor(value) for key, value in state.items()}
+    write_tensors(path, tensors, {"updates": str(done)})
+
+
+def _resume(policy: nn.Module, adam: torch.optim.AdamW, path: Path) -> int:
+    """Load a saved state, if there is one, and return how many updates it has seen."""
+    if not path.exists():
+        return 0
+    tensors, header = read_tensors(path)
+    policy.load_state_dict(
+        {n.removeprefix("policy."): t for n, t in tensors.items() if n.startswith("policy.")}
+    )
+    for name, weight in policy.named_parameters():
+        state = {
+            key: tensors[f"adam.{key}.{name}"]
+            for key in ("step", "exp_avg", "exp_avg_sq")
+            if f"adam.{key}.{name}" in tensors
+        }
+        if state:
+            adam.state[weight] = state
+    return int(header["updates"])

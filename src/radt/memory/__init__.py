@@ -1,0 +1,1 @@
+"""The external memory, in the paper's order: embed, search, retrieve, reweight."""

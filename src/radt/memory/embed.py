@@ -1,0 +1,107 @@
+"""Embedding models g: from a sub-trajectory to one vector (section 3.2.1).
+
+The domain-specific embedder is a frozen Decision Transformer that was trained on the same data; a
+sub-trajectory becomes the mean of what the trunk made of its state tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from radt.model.attention import Place
+from radt.model.policy import DecisionTransformer
+from radt.trajectory import Batch
+
+
+class Embedder(Protocol):
+    """g: maps sub-trajectories, whose last action and reward are still unknown, to vectors."""
+
+    width: int
+    fingerprint: str  # changes with anything that changes the vectors
+
+    def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
+        """Embed prefixes as [B, width]; state tokens marked in `dropped` [B, L] are left out."""
+        ...
+
+    def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder | None:
+        """Return an embedder that takes one step at a time, or None where there is none."""
+        ...
+
+
+class IncrementalEmbedder(Protocol):
+    """Embeds growing trajectories at the price of one step each."""
+
+    def reset(self, rows: Tensor) -> None:
+        """Start new trajectories in some rows, [n] int64."""
+        ...
+
+    def step(self, latest: Batch, rows: Tensor) -> Tensor:
+        """Take the newest step of some rows, with the action and reward that led to it."""
+        ...
+
+
+class DecisionTransformerEmbedder:
+    """The mean of the state tokens' last hidden states in a frozen Decision Transformer."""
+
+    def __init__(self, model: DecisionTransformer) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self.width = model.config.width
+        self.fingerprint = fingerprint(model)
+
+    @torch.no_grad()
+    def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
+        """Embed prefixes as [B, width]."""
+        states = self.model.embed.at_states(self.model.hidden(prefixes))  # [B, L, width]
+        counted = prefixes.mask if dropped is None else prefixes.mask & ~dropped
+        total = (states * counted[..., None]).sum(1)
+        return total / prefixes.mask.sum(1, keepdim=True).clamp_min(1)
+
+    def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder | None:
+        """Embed step by step where a step is one token."""
+        if self.model.config.tokens != "fused":
+            return None
+        return DecisionTransformerStepper(self.model, rows, context_len)
+
+
+class DecisionTransformerStepper:
+    """Keeps keys, values and hidden states of the last C steps instead of computing them again.
+
+    Up to step C it equals the windowed embedding. After that a hidden state still remembers what
+    has left the window, so the two differ slightly; `radt bench` reports by how much.
+    """
+
+    def __init__(self, model: DecisionTransformer, rows: int, context_len: int) -> None:
+        self.model, self.size = model, context_len
+        self.caches = model.trunk.caches(rows, context_len)
+        self.hidden = torch.zeros(rows, context_len, model.config.width)
+        self.length = torch.zeros(rows, dtype=torch.int64)
+
+    def reset(self, rows: Tensor) -> None:
+        """Start new trajectories in some rows."""
+        self.length[rows] = 0
+        self.hidden[rows] = 0
+
+    @torch.no_grad()
+    def step(self, latest: Batch, rows: Tensor) -> Tensor:
+        """Take the newest step of some rows, [B, 1], and return their embeddings [B, width]."""
+        column = self.length[rows] % self.size
+        self.length[rows] += 1
+        length = self.length[rows]
+        place = Place(rows, column, seen=torch.arange(self.size) < length[:, None])
+        token = self.model.embed(latest, past=True)  # holds the action before, not the one asked
+        hidden = self.model.trunk.step(token, self.caches, place)  # [B, 1, width]
+        self.hidden[rows, column] = hidden[:, 0]
+        return self.hidden[rows].sum(1) / length.clamp_max(self.size)[:, None]
+
+
+def fingerprint(model: torch.nn.Module) -> str:
+    """Hash the weights, so that a memory can refuse keys of another embedder."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,112 @@
+"""Cutting trajectories into entries (section 3.2.1), and dropping those that say the same.
+
+An entry stands at step t of an episode, t = 0, C, 2C, ... Its key embeds the C latest states an
+agent has seen when it stands at t, s_t included; its chunk runs from t - C to t + C, so it also
+tells how things went on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from radt.memory.index import similarity, unit
+
+DedupOrder = Literal["return", "chronological"]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Where each entry of a memory comes from, one column per fact, one row per entry."""
+
+    task: Tensor  # [N] int64: the task, or the slot of a running agent
+    episode: Tensor  # [N] int64: which trajectory, unique over tasks
+    age: Tensor  # [N] int64: the trajectory's position in its task's history
+    position: Tensor  # [N] int64: the step t at which the entry stands
+    start: Tensor  # [N] int64: the chunk's first step
+    stop: Tensor  # [N] int64: the step after the chunk's last
+    total_return: Tensor  # [N] float32: return of the whole trajectory
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def rows(self, index: Tensor) -> Entries:
+        """Select entries."""
+        return Entries(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    def followed_by(self, other: Entries) -> Entries:
+        """Append other entries."""
+        return Entries(
+            *(
+                torch.cat([getattr(self, field.name), getattr(other, field.name)])
+                for field in fields(self)
+            )
+        )
+
+    @classmethod
+    def none(cls) -> Entries:
+        """No entries at all."""
+        return cls(*(torch.zeros(0, dtype=torch.int64) for _ in range(6)), torch.zeros(0))
+
+
+def key_start(position: Tensor, context_len: int) -> Tensor:
+    """Return the first of the C states that the key of an entry at `position` embeds."""
+    return (position - context_len + 1).clamp(min=0)
+
+
+def cut(
+    task: Tensor,
+    episode: Tensor,
+    age: Tensor,
+    length: Tensor,
+    total_return: Tensor,
+    context_len: int,
+) -> Entries:
+    """Place entries at t = 0, C, 2C, ... < T of every trajectory; all arguments are [E]."""
+    per_episode = (length + context_len - 1) // context_len  # [E]
+    row = torch.repeat_interleave(torch.arange(len(length)), per_episode)  # [N]
+    first = torch.repeat_interleave(per_episode.cumsum(0) - per_episode, per_episode)
+    position = (torch.arange(len(row)) - first) * context_len  # [N]
+    return Entries(
+        task=task[row],
+        episode=episode[row],
+        age=age[row],
+        position=position,
+        start=(position - context_len).clamp(min=0),
+        stop=torch.minimum(position + context_len, length[row]),
+        total_return=total_return[row],
+    )
+
+
+def deduplicate(
+    keys: Tensor, entries: Entries, threshold: float, order: DedupOrder = "return"
+) -> Tensor:
+    """Return which entries to keep, [N] bool, dropping those too similar to one already kept.
+
+    Similar means: same task, another episode, cosine above `threshold`. Entries are visited one by
+    one, best return first or oldest first, so the outcome does not depend on any batch size.
+    """
+    keep = torch.zeros(len(entries), dtype=torch.bool)
+    rank = -entries.total_return if order == "return" else entries.age.float()
+    for task in entries.task.unique():
+        rows = (entries.task == task).nonzero().squeeze(1)
+        rows = rows[torch.sort(rank[rows], stable=True).indices]
+        directions = unit(keys[rows])
+        close = similarity(directions, directions) > threshold  # [n, n]
+        close &= entries.episode[rows][:, None] != entries.episode[rows][None, :]
+        keep[rows] = _greedy(close)
+    return keep
+
+
+def _greedy(close: Tensor) -> Tensor:
+    """Keep each row unless a row kept before it is close, [n, n] -> [n]."""
+    blocks = close.numpy()
+    blocked = torch.zeros(len(close), dtype=torch.bool)
+    view = blocked.numpy()
+    for i in range(len(blocks)):
+        if not view[i]:
+            view[i + 1 :] |= blocks[i, i + 1 :]
+    return ~blocked

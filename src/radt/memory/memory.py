@@ -1,0 +1,166 @@
+"""The external memory of a running agent: write trials, search them, forget them.
+
+Entries are partitioned by slot: each of the tasks that run side by side has a memory of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from radt.files import atomic_write
+from radt.memory.embed import Embedder
+from radt.memory.entries import Entries, deduplicate, key_start
+from radt.memory.index import INDEXES, Index
+from radt.memory.retrieve import Queries, retrieve
+from radt.memory.reweight import UTILITIES, reweight
+from radt.memory.store import RamStore, stack
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch, Retrieval, Trajectory
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """How a memory is cut, searched and weighted; the names are the paper's (see the glossary)."""
+
+    context_len: int = 50  # C
+    top_l: int = 50  # l: candidates that are reweighted
+    top_k: int = 1  # k: chunks the policy reads
+    alpha: float = 1.0  # weight of utility against relevance
+    utility: str = "return"
+    index: str = "flat"
+    retrieve_every: int = 1  # steps between retrievals; 0: once, at the start of a trial
+    store_above: float | None = None  # store only trials with a larger return; None: all
+    dedup: float | None = None  # drop new entries more similar than this to a stored one
+
+
+class MemoryMismatchError(ValueError):
+    """A memory that was written with another embedder or for other spaces."""
+
+
+class Memory:
+    """Keys and chunks of what an agent lived through, in RAM."""
+
+    def __init__(self, embedder: Embedder, spaces: TaskSpaces, config: MemoryConfig) -> None:
+        self.embedder, self.spaces, self.config = embedder, spaces, config
+        self.store = RamStore(spaces, config.context_len)
+        self.keys = torch.zeros(0, embedder.width)  # [N, d]
+        self.index: Index = self._new_index()
+
+    def __len__(self) -> int:
+        return len(self.store.entries)
+
+    @property
+    def entries(self) -> Entries:
+        """Where each entry comes from."""
+        return self.store.entries
+
+    def write(self, trajectories: Sequence[Trajectory]) -> None:
+        """Add finished trials; a trajectory's `task` is the slot it belongs to."""
+        floor = self.config.store_above
+        kept = [t for t in trajectories if floor is None or t.total_return > floor]
+        if not kept:
+            return
+        first = len(self)
+        new = self.store.write(kept)
+        keys = self.embed(kept, new)
+        self.keys = torch.cat([self.keys, keys])
+        self.index.add(keys, new.task)
+        if self.config.dedup is not None:
+            self._drop_duplicates(first, self.config.dedup)
+
+    def embed(self, trajectories: Sequence[Trajectory], entries: Entries) -> Tensor:
+        """Return the keys g(tau_{t-C:t}) of entries that were cut from these trajectories."""
+        offset = int(entries.episode[0])
+        starts = key_start(entries.position, self.config.context_len)
+        prefixes = [
+            trajectories[int(episode) - offset].cut(int(start), int(position) + 1)
+            for episode, start, position in zip(
+                entries.episode, starts, entries.position, strict=True
+            )
+        ]
+        return self.embedder(stack(prefixes, self.spaces, self.config.context_len))
+
+    def retrieve(self, vectors: Tensor, slots: Tensor, position: Tensor) -> Retrieval:
+        """Search the memory of each slot, Eq. 3, and choose by relevance and utility, Eq. 4, 5."""
+        unknown = torch.full_like(slots, -1)
+        queries = Queries(vectors, slots, unknown, torch.full_like(slots, 1 << 40), position)
+        config = self.config
+        found = retrieve(queries, self.index, self.entries, config.top_l, own_task_only=True)
+        utility = UTILITIES[config.utility]
+        return reweight(found, queries, self.entries, utility, config.alpha, config.top_k)
+
+    def chunks(self, chosen: Tensor) -> Batch:
+        """Return the chosen chunks [B, k] one after the other, [B, k * 2C]."""
+        return self.store.chunks(chosen)
+
+    def forget(self, slots: Tensor) -> None:
+        """Empty the memories of some slots."""
+        self._keep(~torch.isin(self.entries.task, slots))
+
+    def _drop_duplicates(self, first: int, threshold: float) -> None:
+        """Drop new entries that resemble older ones, and new ones among themselves."""
+        kept = deduplicate(self.keys, self.entries, threshold, order="chronological")
+        kept[:first] = True
+        self._keep(kept)
+
+    def _keep(self, kept: Tensor) -> None:
+        if bool(kept.all()):
+            return
+        self.store.keep(kept)
+        self.keys = self.keys[kept]
+        self.index = self._new_index()
+        self.index.add(self.keys, self.entries.task)
+
+    def _new_index(self) -> Index:
+        return INDEXES[self.config.index](self.embedder.width)
+
+    def identity(self) -> dict[str, object]:
+        """Name what keys and chunks depend on; another memory with another identity is refused."""
+        return {
+            "embedder": self.embedder.fingerprint,
+            "key_width": self.embedder.width,
+            "context_len": self.config.context_len,
+            "spaces": json.loads(json.dumps(asdict(self.spaces))),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write keys, entries and chunks to one safetensors file."""
+        tensors = {"keys": self.keys, **_columns("entry", self.entries)}
+        tensors |= _columns("chunk", self.store.all_chunks)
+        header = {"radt_memory": "1", "identity": json.dumps(self.identity(), sort_keys=True)}
+        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        atomic_write(path, safetensors.torch.save(contiguous, metadata=header))
+
+    def load(self, path: Path) -> None:
+        """Replace the contents by a saved memory of the same embedder and spaces."""
+        with safetensors.safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            theirs = json.loads(header.get("identity", "{}"))
+            if differing := [k for k, v in self.identity().items() if theirs.get(k) != v]:
+                raise MemoryMismatchError(
+                    f"{path} was written with another {', '.join(differing)}; a memory only works "
+                    "with the agent that wrote it. Load that agent, or start with an empty memory."
+                )
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        entries = Entries(**_pick("entry", tensors))
+        self.store.restore(entries, Batch(**_pick("chunk", tensors)))
+        self.keys = tensors["keys"]
+        self.index = self._new_index()
+        self.index.add(self.keys, entries.task)
+
+
+def _columns(prefix: str, record: Entries | Batch) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": getattr(record, name) for name in record.__dataclass_fields__}
+
+
+def _pick(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}."
+    return {name.removeprefix(start): t for name, t in tensors.items() if name.startswith(start)}

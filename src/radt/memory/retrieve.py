@@ -1,0 +1,101 @@
+"""Searching for similar experiences (section 3.2.2) and the regularisers of training (app. C.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from radt.memory.entries import Entries
+from radt.memory.index import Index
+from radt.trajectory import Retrieval, Verdict
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What is looked for, and what the searcher knows of itself."""
+
+    vectors: Tensor  # [B, d]
+    task: Tensor  # [B] int64: the task, or the slot of a running agent
+    episode: Tensor  # [B] int64: the own trajectory, -1 where it is not in the memory
+    age: Tensor  # [B] int64: the own trajectory's position in its task's history
+    position: Tensor  # [B] int64: the step at which the query was made
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def rows(self, chosen: NDArray[np.bool_]) -> Queries:
+        """Select queries by a mask."""
+        index = torch.from_numpy(chosen)
+        return Queries(*(getattr(self, column.name)[index] for column in fields(self)))
+
+
+def retrieve(
+    queries: Queries,
+    index: Index,
+    entries: Entries,
+    top_l: int,
+    cut_off: float | None = None,
+    own_task_only: bool = False,
+) -> Retrieval:
+    """Find the l most similar entries of other trajectories, Eq. 3.
+
+    With a similarity `cut_off`, twice as many are searched and those above it are removed first.
+    """
+    wanted = top_l if cut_off is None else 2 * top_l
+    own = _entries_per_episode(entries)  # so many may turn out to be the query's own
+    partition = queries.task if own_task_only else None
+    relevance, ids = index.search(queries.vectors, wanted + own, partition)
+    relevance, ids = relevance.cpu(), ids.cpu()
+    verdict = torch.full_like(ids, Verdict.OUTSCORED)
+    if len(entries):
+        is_own = entries.episode[ids.clamp_min(0)] == queries.episode[:, None]
+        verdict[is_own] = Verdict.OWN_TRAJECTORY
+    if cut_off is not None:
+        verdict[(relevance > cut_off) & (verdict == Verdict.OUTSCORED)] = Verdict.TOO_SIMILAR
+    verdict[ids < 0] = Verdict.ABSENT
+    standing = verdict == Verdict.OUTSCORED
+    verdict[standing & (standing.cumsum(1) > top_l)] = Verdict.BEYOND_L
+    return Retrieval(
+        ids=ids,
+        relevance=relevance,
+        utility=torch.zeros_like(relevance),
+        score=torch.full_like(relevance, -torch.inf),
+        verdict=verdict,
+        chosen=torch.full((len(queries), 0), -1),
+    )
+
+
+def _entries_per_episode(entries: Entries) -> int:
+    """Return the largest number of entries that one trajectory has."""
+    if not len(entries):
+        return 0
+    return int(torch.unique(entries.episode, return_counts=True)[1].max())
+
+
+def blend_queries(vectors: Tensor, others: Tensor, alpha_blend: float) -> Tensor:
+    """Mix each query with a random key: q' = alpha q + (1 - alpha) q_rand."""
+    return alpha_blend * vectors + (1 - alpha_blend) * others
+
+
+def draw_from_own_task(
+    queries: Queries, entries: Entries, members: list[Tensor], top_k: int, rng: np.random.Generator
+) -> Tensor:
+    """Draw random chunks of each query's own task, [B, k] ids: the rule for very short queries.
+
+    `members[task]` lists the ids to draw from. A draw that hits the query's own trajectory counts
+    as nothing found, -1.
+    """
+    chosen = torch.full((len(queries), top_k), -1)
+    places = torch.from_numpy(rng.random((len(queries), top_k)))
+    for row, task in enumerate(queries.task.tolist()):
+        ids = members[task]
+        if len(ids):
+            chosen[row] = ids[(places[row] * len(ids)).long()]
+    if not len(entries):
+        return chosen
+    is_own = entries.episode[chosen.clamp_min(0)] == queries.episode[:, None]
+    return chosen.masked_fill(is_own, -1)

@@ -1,0 +1,109 @@
+"""Reweighting retrieved experiences by their utility (section 3.2.3, Eq. 4 and 5)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from radt.memory.entries import Entries
+from radt.memory.retrieve import Queries
+from radt.registry import Registry
+from radt.trajectory import Retrieval, Verdict
+
+
+class Utility(Protocol):
+    """s_u: how useful candidates are to their queries, beyond being similar."""
+
+    def __call__(self, candidates: Entries, queries: Queries) -> Tensor:
+        """Score candidates whose columns are [B, m]; return [B, m]."""
+        ...
+
+
+def same_task(candidates: Entries, queries: Queries) -> Tensor:
+    """1 for entries of the query's task, 0 for others (training)."""
+    return (candidates.task == queries.task[:, None]).float()
+
+
+def episode_return(candidates: Entries, queries: Queries) -> Tensor:
+    """Return of the whole episode that the entry is from (inference)."""
+    return candidates.total_return
+
+
+def generated_before(candidates: Entries, queries: Queries) -> Tensor:
+    """1 for entries of the query's task that its source had generated before."""
+    earlier = candidates.age < queries.age[:, None]
+    return (earlier & (candidates.task == queries.task[:, None])).float()
+
+
+def no_utility(candidates: Entries, queries: Queries) -> Tensor:
+    """Leave the ranking to relevance alone."""
+    return torch.zeros_like(candidates.total_return)
+
+
+UTILITIES: Registry[Utility] = Registry("utilities")
+UTILITIES.register("task", same_task)
+UTILITIES.register("return", episode_return)
+UTILITIES.register("position", generated_before)
+UTILITIES.register("none", no_utility)
+
+
+def min_max(values: Tensor, counted: Tensor) -> Tensor:
+    """Scale each row to [0, 1] over its counted places; a row of equal values becomes 0."""
+    low = values.masked_fill(~counted, torch.inf).amin(1, keepdim=True)
+    high = values.masked_fill(~counted, -torch.inf).amax(1, keepdim=True)
+    spread = (high - low).where(high > low, 1.0)
+    scaled = (values - low.where(torch.isfinite(low), 0.0)) / spread
+    return scaled.masked_fill(~counted, 0.0)
+
+
+def reweight(
+    retrieval: Retrieval,
+    queries: Queries,
+    entries: Entries,
+    utility: Utility,
+    alpha: float,
+    top_k: int,
+) -> Retrieval:
+    """Add alpha times utility to relevance, both in [0, 1] (Eq. 4), and take the top k (Eq. 5).
+
+    Several chunks are put in the order of their returns, the best last. Ties go to the candidate
+    that was more similar.
+    """
+    scored = retrieval.verdict == Verdict.OUTSCORED  # [B, m]
+    if not len(entries):
+        return _with_choice(retrieval, retrieval.utility, retrieval.score, top_k, entries)
+    useful = utility(entries.rows(retrieval.ids.clamp_min(0)), queries).masked_fill(~scored, 0)
+    score = min_max(retrieval.relevance, scored) + alpha * min_max(useful, scored)  # Eq. 4
+    score = score.masked_fill(~scored, -torch.inf)
+    return _with_choice(retrieval, useful, score, top_k, entries)
+
+
+def _with_choice(
+    retrieval: Retrieval, utility: Tensor, score: Tensor, top_k: int, entries: Entries
+) -> Retrieval:
+    """Complete the record with the top k by score."""
+    order = torch.sort(score, dim=1, descending=True, stable=True).indices[:, :top_k]  # Eq. 5
+    present = ~torch.isneginf(score.gather(1, order))
+    chosen = retrieval.ids.gather(1, order).masked_fill(~present, -1)  # [B, k]
+    verdict = retrieval.verdict.scatter(
+        1, order, torch.where(present, int(Verdict.CHOSEN), retrieval.verdict.gather(1, order))
+    )
+    if len(entries) and top_k > 1:
+        returns = entries.total_return[chosen.clamp_min(0)].masked_fill(chosen < 0, -torch.inf)
+        chosen = chosen.gather(1, torch.sort(returns, dim=1, stable=True).indices)
+    return Retrieval(
+        ids=retrieval.ids,
+        relevance=retrieval.relevance,
+        utility=utility,
+        score=score,
+        verdict=verdict,
+        chosen=_widened(chosen, top_k),
+    )
+
+
+def _widened(chosen: Tensor, top_k: int) -> Tensor:
+    """Fill up to k columns with -1."""
+    missing = top_k - chosen.shape[1]
+    return chosen if missing <= 0 else torch.nn.functional.pad(chosen, (0, missing), value=-1)

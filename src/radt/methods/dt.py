@@ -1,0 +1,111 @@
+"""Decision Transformer: predicts actions from the recent steps of the current episode (Eq. 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from radt.data.reader import Dataset
+from radt.memory.embed import Embedder
+from radt.memory.memory import Memory
+from radt.methods.method import METHODS, MethodEntry
+from radt.methods.trials import RunningTrials, last_real
+from radt.methods.windows import WindowSampler
+from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch, Retrieval, Trajectory
+
+
+@dataclass(frozen=True)
+class DTOptions:
+    """What can be chosen about a Decision Transformer."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    context_len: int = 50  # C
+    best_fraction: float = 1.0  # train on this share of each task's episodes, by return
+
+
+@dataclass(frozen=True)
+class DTExamples:
+    """Windows whose every real step is a target."""
+
+    recent: Batch  # [B, L]
+    valid: Tensor | None  # [B, action_size] bool: dimensions that mean something
+
+
+class DT:
+    """The method without a memory."""
+
+    name = "dt"
+
+    def __init__(self, spaces: TaskSpaces, options: DTOptions, seed: int) -> None:
+        self.spaces, self.options = spaces, options
+        self.policy = DecisionTransformer(spaces, options.model, seed)
+        self.networks: dict[str, nn.Module] = {"policy": self.policy}
+
+    def prepare(self, dataset: Dataset) -> None:
+        """Choose the episodes to learn from."""
+        self.sampler = WindowSampler(
+            dataset, self.options.context_len, self.options.best_fraction
+        )
+
+    def draw(self, size: int, rng: np.random.Generator) -> DTExamples:
+        """Draw windows."""
+        windows = self.sampler.draw(size, rng)
+        tasks = self.sampler.dataset.episodes.task[windows.episode]
+        return DTExamples(self.sampler.read(windows), valid_dimensions(self.spaces, tasks))
+
+    def loss(self, examples: DTExamples) -> Tensor:
+        """Return how badly the actions of all steps are predicted."""
+        recent = examples.recent
+        return action_loss(self.policy(recent), recent.actions, recent.mask, examples.valid)
+
+    def actor(self, slots: int) -> DTActor:
+        """Put the method to work."""
+        return DTActor(self.policy, self.options.context_len)
+
+
+class DTActor:
+    """Acts on the last C steps of the running trial and remembers nothing else."""
+
+    memory: Memory | None = None
+    retrieval: Retrieval | None = None
+
+    def __init__(self, policy: DecisionTransformer, context_len: int) -> None:
+        self.policy, self.context_len = policy.eval(), context_len
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Nothing to forget."""
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Nothing to prepare."""
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Remember nothing."""
+
+    @torch.no_grad()
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Predict the next action of each slot, [B, action_size]."""
+        recent = trials.recent(slots, self.context_len)
+        return last_real(recent, self.policy(recent))
+
+
+def valid_dimensions(spaces: TaskSpaces, tasks: NDArray[np.int64]) -> Tensor | None:
+    """Mark the dimensions of padded continuous actions that count, [B, action_size]."""
+    if not spaces.action_dims:
+        return None
+    count = torch.tensor([spaces.valid_action_dims(int(task)) for task in tasks])
+    return torch.arange(spaces.action.size) < count[:, None]
+
+
+def build(spaces: TaskSpaces, options: DTOptions, seed: int, embedder: Embedder | None) -> DT:
+    """Build the method as the registry asks for it."""
+    return DT(spaces, options, seed)
+
+
+METHODS.register("dt", MethodEntry(DTOptions, build))

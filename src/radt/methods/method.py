@@ -1,0 +1,79 @@
+"""The plug point of methods: what the loops of training and acting need of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from radt.data.reader import Dataset
+from radt.memory.embed import Embedder
+from radt.memory.memory import Memory
+from radt.methods.trials import RunningTrials
+from radt.registry import Registry
+from radt.spaces import TaskSpaces
+from radt.trajectory import Retrieval, Trajectory
+
+
+class Actor(Protocol):
+    """A method at work on several slots at once; it sees trials and answers with actions."""
+
+    memory: Memory | None
+    retrieval: Retrieval | None  # the latest search, for whoever wants to look
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Start a new task in some slots with an empty memory."""
+        ...
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Start a new trial of the same task in some slots."""
+        ...
+
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Return action logits, or actions in [-1, 1], for some slots: [B, action_size]."""
+        ...
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Take in finished trials; a trajectory's `task` is its slot."""
+        ...
+
+
+class Method(Protocol):
+    """A way to learn from histories and to act afterwards."""
+
+    name: str
+    spaces: TaskSpaces
+    networks: dict[str, nn.Module]  # all that a checkpoint has to carry; the policy is "policy"
+
+    def prepare(self, dataset: Dataset) -> None:
+        """Build once what drawing from the data needs."""
+        ...
+
+    def draw(self, size: int, rng: np.random.Generator) -> Any:
+        """Draw one batch of training examples."""
+        ...
+
+    def loss(self, examples: Any) -> Tensor:
+        """Return the loss of a batch of examples."""
+        ...
+
+    def actor(self, slots: int) -> Actor:
+        """Put the method to work on several slots."""
+        ...
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A registered method: its options, how it is built, and whether it needs an embedder."""
+
+    options: type[Any]
+    build: Callable[[TaskSpaces, Any, int, Embedder | None], Method]
+    learns: bool = True
+    embeds: bool = False
+
+
+METHODS: Registry[MethodEntry] = Registry("methods")

@@ -1,0 +1,177 @@
+"""Retrieval-augmented Decision Transformer: the method of the paper (section 3.2).
+
+Training follows Algorithm 2: a window is drawn, a chunk is retrieved from other trajectories, and
+the actions are predicted with both. One chunk serves a whole window: it is retrieved from what was
+known at step p, and only the steps from p on are targets, so no target helps to find its context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from radt.data.reader import Dataset
+from radt.memory.embed import DecisionTransformerEmbedder, Embedder
+from radt.memory.memory import Memory, MemoryConfig
+from radt.methods.dt import valid_dimensions
+from radt.methods.method import METHODS, MethodEntry
+from radt.methods.training_memory import RetrievalTraining, TrainingMemory
+from radt.methods.trials import RunningTrials, last_real
+from radt.methods.windows import Windows, WindowSampler
+from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch, Retrieval, Trajectory
+
+
+@dataclass(frozen=True)
+class RADTOptions:
+    """What can be chosen about RA-DT; the defaults are the paper's method."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    training: RetrievalTraining = field(default_factory=RetrievalTraining)
+    best_fraction: float = 1.0  # train on this share of each task's episodes, by return
+
+
+@dataclass(frozen=True)
+class RADTExamples:
+    """Windows, what was retrieved for them, and which steps are targets."""
+
+    recent: Batch  # [B, L]
+    retrieved: Batch  # [B, k * 2C]
+    targets: Tensor  # [B, L] bool
+    valid: Tensor | None  # [B, action_size] bool
+
+
+class RADT:
+    """A Decision Transformer that reads what it retrieved."""
+
+    name = "ra-dt"
+
+    def __init__(
+        self, spaces: TaskSpaces, options: RADTOptions, seed: int, embedder: Embedder
+    ) -> None:
+        self.spaces, self.options, self.embedder = spaces, options, embedder
+        self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
+        self.networks: dict[str, nn.Module] = {"policy": self.policy}
+        if isinstance(embedder, DecisionTransformerEmbedder):
+            self.networks["embedder"] = embedder.model
+
+    def prepare(self, dataset: Dataset) -> None:
+        """Fill the index with every sub-trajectory of the data (Algorithm 2, lines 1-4)."""
+        context_len = self.options.memory.context_len
+        self.sampler = WindowSampler(dataset, context_len, self.options.best_fraction)
+        self.memory = TrainingMemory(
+            dataset, self.embedder, self.options.memory, self.options.training
+        )
+
+    def draw(self, size: int, rng: np.random.Generator) -> RADTExamples:
+        """Draw windows, construct queries, retrieve and reweight (Algorithm 2, lines 6-9)."""
+        windows = self.sampler.draw(size, rng)
+        asked_at = self._retrieval_step(windows, rng)
+        recent = self.sampler.read(windows)
+        retrieved = self.memory.retrieve_for(windows.episode, asked_at, rng)
+        targets = recent.mask & (recent.timesteps >= torch.from_numpy(asked_at)[:, None])
+        tasks = self.sampler.dataset.episodes.task[windows.episode]
+        return RADTExamples(recent, retrieved, targets, valid_dimensions(self.spaces, tasks))
+
+    def loss(self, examples: RADTExamples) -> Tensor:
+        """Predict the actions of the batch (Algorithm 2, line 10) and compare."""
+        predicted = self.policy(examples.recent, examples.retrieved)
+        return action_loss(predicted, examples.recent.actions, examples.targets, examples.valid)
+
+    def actor(self, slots: int) -> RADTActor:
+        """Put the method to work with empty memories."""
+        memory = Memory(self.embedder, self.spaces, self.options.memory)
+        return RADTActor(self.policy, memory, slots)
+
+    def _retrieval_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw the step p at which each window's chunk is asked for, as an agent would ask."""
+        every = self.options.memory.retrieve_every
+        if every == 0:
+            return np.zeros_like(windows.start)
+        step = rng.integers(windows.start, windows.stop)
+        return step // every * every
+
+
+class RADTActor:
+    """Acts as in Algorithm 1: query, retrieve, reweight, predict."""
+
+    def __init__(self, policy: DecisionTransformer, memory: Memory, slots: int) -> None:
+        self.policy = policy.eval()
+        self.memory: Memory | None = memory
+        self.retrieval: Retrieval | None = None
+        self._memory = memory
+        config = memory.config
+        every_step = config.retrieve_every == 1
+        self._stepper = memory.embedder.stepper(slots, config.context_len) if every_step else None
+        nothing = torch.full((slots, config.top_k), -1)
+        self._held = memory.chunks(nothing)  # [slots, k * 2C] the chunks in use
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Start with an empty index (Algorithm 1, line 1)."""
+        self._memory.forget(torch.from_numpy(slots))
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Start new queries."""
+        if self._stepper is not None:
+            self._stepper.reset(torch.from_numpy(slots))
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Add finished trials to the index (Algorithm 1, line 14)."""
+        self._memory.write(finished)
+
+    @torch.no_grad()
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Retrieve where it is time to, and predict the next action (Algorithm 1, lines 5-8)."""
+        recent = trials.recent(slots, self._memory.config.context_len)
+        self._retrieve(trials, slots, recent)
+        held = self._held.rows(torch.from_numpy(slots))
+        present = held if bool(held.mask.any()) else None
+        return last_real(recent, self.policy(recent, present))
+
+    def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64], recent: Batch) -> None:
+        every = self._memory.config.retrieve_every
+        step = trials.step[slots]
+        asking = step == 0 if every == 0 else step % every == 0
+        self.retrieval = None
+        vectors = None
+        if self._stepper is not None:
+            latest = trials.latest(slots, self.policy.embed.no_action)
+            vectors = self._stepper.step(latest, torch.from_numpy(slots))
+        if not asking.any() or not len(self._memory):
+            self._hold(slots[asking], torch.full((int(asking.sum()), 1), -1))
+            return
+        rows = torch.from_numpy(np.flatnonzero(asking))
+        query = self._memory.embedder(recent.rows(rows)) if vectors is None else vectors[rows]
+        self.retrieval = self._memory.retrieve(
+            query, torch.from_numpy(slots)[rows], torch.from_numpy(step)[rows]
+        )
+        self._hold(slots[asking], self.retrieval.chosen)
+
+    def _hold(self, slots: NDArray[np.int64], chosen: Tensor) -> None:
+        """Keep the chosen chunks in use until the next retrieval."""
+        if not len(slots):
+            return
+        if bool((chosen < 0).all()):
+            self._held.mask[slots] = False
+            return
+        chunks = self._memory.chunks(chosen)
+        for name in Batch.__dataclass_fields__:
+            getattr(self._held, name)[slots] = getattr(chunks, name)
+
+
+def build(spaces: TaskSpaces, options: RADTOptions, seed: int, embedder: Embedder | None) -> RADT:
+    """Build the method as the registry asks for it."""
+    if embedder is None:
+        raise ValueError("RA-DT needs an embedder for its keys; train one first")
+    return RADT(spaces, options, seed, embedder)
+
+
+METHODS.register("ra-dt", MethodEntry(RADTOptions, build, embeds=True))
+METHODS.register("ra-dt+", MethodEntry(RADTOptions, build, embeds=True))

@@ -1,0 +1,148 @@
+"""The memory at training time: the whole dataset, searched with the paper's regularisers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from radt.data.reader import Dataset
+from radt.memory.embed import Embedder
+from radt.memory.entries import DedupOrder, deduplicate, key_start
+from radt.memory.index import INDEXES
+from radt.memory.memory import MemoryConfig
+from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, retrieve
+from radt.memory.reweight import UTILITIES, reweight
+from radt.memory.store import DatasetStore
+from radt.methods.windows import up_to
+from radt.trajectory import Batch, Retrieval
+
+EMBED_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class RetrievalTraining:
+    """The regularisers of retrieval that act at training only (appendix C.4)."""
+
+    utility: str = "task"
+    cut_off: float | None = 0.98  # remove candidates more similar than this
+    query_dropout: float = 0.2  # share of state tokens left out of a query
+    blend: float | None = None  # weight of the query against a random key
+    min_length: int = 10  # earlier queries get a random chunk of their own task
+    dedup: float | None = 0.98
+    dedup_order: DedupOrder = "return"
+    own_task_only: bool = False  # search only the own task: faster, and nearly the same choice
+    context_dropout: float = 0.1  # share of windows that read the null chunk
+
+
+class TrainingMemory:
+    """Every sub-trajectory of a dataset, ready to be retrieved for its windows."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        embedder: Embedder,
+        config: MemoryConfig,
+        training: RetrievalTraining,
+    ) -> None:
+        self.dataset, self.embedder = dataset, embedder
+        self.config, self.training = config, training
+        self.store = DatasetStore(dataset, config.context_len)
+        self.sizes = {"cut": len(self.store.entries)}
+        if config.store_above is not None:
+            self.store.keep(self.store.entries.total_return > config.store_above)
+            self.sizes["rewarded"] = len(self.store.entries)
+        self.index = INDEXES[config.index](embedder.width)
+        self.keys = torch.zeros(0, embedder.width)
+        if self.searches:
+            self._fill()
+        tasks = self.store.entries.task
+        count = int(tasks.max()) + 1 if len(tasks) else 0
+        self.members = [(tasks == task).nonzero().squeeze(1) for task in range(count)]
+
+    @property
+    def searches(self) -> bool:
+        """Whether any window asks late enough in its episode to be searched for."""
+        return self.config.retrieve_every != 0 or self.training.min_length == 0
+
+    def retrieve_for(
+        self, episode: NDArray[np.int64], asked_at: NDArray[np.int64], rng: np.random.Generator
+    ) -> Batch:
+        """Return the chunks for queries asked at a step of each episode, [B, k * 2C]."""
+        chosen = torch.full((len(episode), self.config.top_k), -1)
+        short = asked_at < self.training.min_length
+        queries = self._queries(episode, asked_at, ~short, rng)
+        chosen[torch.from_numpy(short)] = draw_from_own_task(
+            queries.rows(short), self.store.entries, self.members, self.config.top_k, rng
+        )
+        if not short.all():
+            chosen[torch.from_numpy(~short)] = self.search(queries.rows(~short)).chosen
+        unseen = torch.from_numpy(rng.random(len(episode)) < self.training.context_dropout)
+        chosen[unseen] = -1
+        return self.store.chunks(chosen)
+
+    def search(self, queries: Queries) -> Retrieval:
+        """Retrieve (Eq. 3) and reweight (Eq. 4, 5)."""
+        entries, training = self.store.entries, self.training
+        found = retrieve(
+            queries,
+            self.index,
+            entries,
+            self.config.top_l,
+            cut_off=training.cut_off,
+            own_task_only=training.own_task_only,
+        )
+        utility = UTILITIES[training.utility]
+        return reweight(found, queries, entries, utility, self.config.alpha, self.config.top_k)
+
+    def _queries(
+        self,
+        episode: NDArray[np.int64],
+        asked_at: NDArray[np.int64],
+        embedded: NDArray[np.bool_],
+        rng: np.random.Generator,
+    ) -> Queries:
+        """Construct q = g(tau_{p-C:p}) of the rows that will be searched for."""
+        vectors = torch.zeros(len(episode), self.embedder.width)
+        if embedded.any():
+            prefixes = self._prefixes(episode[embedded], asked_at[embedded])
+            dropped = rng.random(tuple(prefixes.mask.shape)) < self.training.query_dropout
+            found = self.embedder(prefixes, torch.from_numpy(dropped))
+            if self.training.blend is not None:
+                others = self.keys[torch.from_numpy(rng.integers(len(self.keys), size=len(found)))]
+                found = blend_queries(found, others, self.training.blend)
+            vectors[torch.from_numpy(embedded)] = found
+        episodes = self.dataset.episodes
+        return Queries(
+            vectors=vectors,
+            task=torch.from_numpy(episodes.task[episode]).long(),
+            episode=torch.from_numpy(episode),
+            age=torch.from_numpy(episodes.index[episode]).long(),
+            position=torch.from_numpy(asked_at),
+        )
+
+    def _prefixes(self, episode: NDArray[np.int64], asked_at: NDArray[np.int64]) -> Batch:
+        """Read the C states up to and including the one at which the query is asked, [B, C]."""
+        context_len = self.config.context_len
+        start = key_start(torch.from_numpy(asked_at), context_len).numpy()
+        return up_to(self.dataset.windows(episode, start, context_len), asked_at + 1)
+
+    def _fill(self) -> None:
+        """Embed all entries, drop duplicates, index the rest."""
+        entries = self.store.entries
+        keys = [
+            self.embedder(self._prefixes(rows.episode.numpy(), rows.position.numpy()))
+            for rows in (
+                entries.rows(part) for part in torch.arange(len(entries)).split(EMBED_AT_ONCE)
+            )
+        ]
+        self.keys: Tensor = torch.cat(keys)
+        if self.training.dedup is not None:
+            kept = deduplicate(self.keys, entries, self.training.dedup, self.training.dedup_order)
+            self.store.keep(kept)
+            self.keys = self.keys[kept]
+            self.sizes["distinct"] = len(self.store.entries)
+        self.index.add(self.keys, self.store.entries.task)

@@ -1,0 +1,69 @@
+"""Which windows of the data a method sees: ends uniform over all steps of all episodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radt.data.reader import Dataset
+from radt.trajectory import Batch
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of at most C steps, each named by its episode, first step and end (excluded)."""
+
+    episode: NDArray[np.int64]  # [B] rows of the dataset's table of episodes
+    start: NDArray[np.int64]  # [B]
+    stop: NDArray[np.int64]  # [B]
+
+
+class WindowSampler:
+    """Draws windows from the better episodes of every task (all of them, if fraction is 1)."""
+
+    def __init__(self, dataset: Dataset, context_len: int, best_fraction: float) -> None:
+        if not 0 < best_fraction <= 1:
+            raise ValueError(f"best_fraction must lie in (0, 1], not {best_fraction}")
+        self.dataset, self.context_len = dataset, context_len
+        self.episodes = best_episodes(dataset, best_fraction)  # [E']
+        self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
+
+    def draw(self, size: int, rng: np.random.Generator) -> Windows:
+        """Draw an episode by its length and the window's end uniformly in 1..T."""
+        step = rng.integers(self._ends[-1], size=size)  # a step of all steps of all episodes
+        which = np.searchsorted(self._ends, step, side="right")
+        episode = self.episodes[which]
+        stop = self.dataset.episodes.length[episode] - (self._ends[which] - step) + 1
+        return Windows(episode, np.maximum(stop - self.context_len, 0), stop)
+
+    def read(self, windows: Windows) -> Batch:
+        """Read the steps of windows, [B, C], padded at the end."""
+        batch = self.dataset.windows(windows.episode, windows.start, self.context_len)
+        return up_to(batch, windows.stop)
+
+
+def up_to(batch: Batch, stop: NDArray[np.int64]) -> Batch:
+    """Hide each row's steps from `stop` [B] on."""
+    inside = batch.timesteps.numpy() < stop[:, None]
+    mask = batch.mask.numpy() & inside
+    longest = max(1, int(mask.sum(1).max()))
+    shown = Batch(
+        *(batch.states, batch.actions, batch.rewards, batch.returns_to_go, batch.timesteps),
+        mask=batch.mask.new_tensor(mask),
+    )
+    return shown.steps(longest)
+
+
+def best_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:
+    """Return the rows of each task's best episodes by return, in the order of the table."""
+    episodes = dataset.episodes
+    if fraction == 1:
+        return np.arange(len(episodes))
+    rows = []
+    for task in np.unique(episodes.task):
+        own = np.flatnonzero(episodes.task == task)
+        best = np.argsort(-episodes.total_return[own], kind="stable")
+        rows.append(own[best[: max(1, round(fraction * len(own)))]])
+    return np.sort(np.concatenate(rows))

@@ -1,0 +1,1 @@
+"""The network: encode, self-attention, cross-attention, action."""

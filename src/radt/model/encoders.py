@@ -1,0 +1,103 @@
+"""One `StateEncoder` per kind of state space: what the world looks like becomes one vector.
+
+| kind     | encoder                                                                 |
+|----------|-------------------------------------------------------------------------|
+| discrete | one-hot per coordinate, then linear (an embedding table per coordinate) |
+| vector   | linear                                                                  |
+| image    | three strided convolutions, then linear                                 |
+| encoded  | the stored outputs of a frozen encoder, projected only if widths differ |
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from radt.registry import Registry
+from radt.spaces import StateSpace
+
+
+class StateEncoder(Protocol):
+    """Maps states [..., *state_shape] to vectors [..., width]; registered by kind of space."""
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """Encode states."""
+        ...
+
+
+class OneHotEncoder(nn.Module):
+    """A linear layer on the one-hot of each coordinate, computed as a sum of table rows."""
+
+    offsets: Tensor
+
+    def __init__(self, space: StateSpace, width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(sum(space.bins), width)
+        starts = torch.tensor((0, *space.bins[:-1])).cumsum(0)
+        self.register_buffer("offsets", starts, persistent=False)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Look each coordinate up and add the rows."""
+        rows: Tensor = self.table(states.long() + self.offsets)  # [..., coordinates, width]
+        return rows.sum(dim=-2)
+
+
+class LinearEncoder(nn.Module):
+    """A linear layer on a vector of numbers."""
+
+    def __init__(self, space: StateSpace, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(space.shape[0], width)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Project the state."""
+        return torch.as_tensor(self.linear(states.float()))
+
+
+class ConvolutionalEncoder(nn.Module):
+    """Three strided convolutions on images of bytes."""
+
+    def __init__(self, space: StateSpace, width: int) -> None:
+        super().__init__()
+        channels, height, breadth = space.shape
+        self.convolutions = nn.Sequential(
+            *(nn.Conv2d(channels, 16, 4, stride=4), nn.ReLU()),
+            *(nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU()),
+            *(nn.Conv2d(32, 32, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten()),
+        )
+        with torch.no_grad():
+            flat = self.convolutions(torch.zeros(1, channels, height, breadth)).shape[1]
+        self.linear = nn.Linear(flat, width)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Encode each image on its own, whatever the leading axes."""
+        images = states.flatten(0, -4).float() / 255  # [N, channels, height, width]
+        vectors = self.linear(self.convolutions(images))
+        return torch.as_tensor(vectors.unflatten(0, states.shape[:-3]))
+
+
+class PrecomputedEncoder(nn.Module):
+    """States that were encoded before they were stored."""
+
+    def __init__(self, space: StateSpace, width: int) -> None:
+        super().__init__()
+        same = space.shape[0] == width
+        self.project = nn.Identity() if same else nn.Linear(space.shape[0], width)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Pass the stored vectors on."""
+        return torch.as_tensor(self.project(states.float()))
+
+
+ENCODERS: Registry[type[nn.Module]] = Registry("encoders")
+ENCODERS.register("discrete", OneHotEncoder)
+ENCODERS.register("vector", LinearEncoder)
+ENCODERS.register("image", ConvolutionalEncoder)
+ENCODERS.register("encoded", PrecomputedEncoder)
+
+
+def state_encoder(space: StateSpace, width: int) -> nn.Module:
+    """Build the encoder that reads this kind of state."""
+    return ENCODERS[space.kind](space, width)

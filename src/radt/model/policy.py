@@ -1,0 +1,102 @@
+"""The Decision Transformer (Eq. 1), with cross-attention to what was retrieved (Eq. 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from radt.model.tokens import StepEmbedding, Tokenisation
+from radt.model.transformer import Context, Transformer, initialise_as_gpt2
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The size of a Decision Transformer and how it reads a step."""
+
+    layers: int = 3
+    width: int = 64
+    heads: int = 4
+    dropout: float = 0.0
+    tokens: Tokenisation = "fused"
+    return_to_go: bool = True
+    cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
+
+
+class DecisionTransformer(nn.Module):
+    """Predicts the action of every step of a window from the steps up to it."""
+
+    def __init__(
+        self, spaces: TaskSpaces, config: ModelConfig, seed: int, retrieves: bool = False
+    ) -> None:
+        super().__init__()
+        self.spaces, self.config = spaces, config
+        every_layer = tuple(range(config.layers))
+        asked = every_layer if config.cross_layers is None else config.cross_layers
+        self.embed = StepEmbedding(spaces, config.width, config.tokens, config.return_to_go)
+        self.trunk = Transformer(
+            config.layers,
+            config.width,
+            config.heads,
+            config.dropout,
+            cross_layers=asked if retrieves else (),
+        )
+        self.head = nn.Linear(config.width, spaces.action.size)
+        self.embed_retrieved: StepEmbedding | None = None
+        if retrieves:
+            self.embed_retrieved = StepEmbedding(
+                spaces, config.width, config.tokens, config.return_to_go
+            )
+            self.null_chunk = nn.Parameter(torch.zeros(1, 1, config.width))
+        self.drop = nn.Dropout(config.dropout)
+        generator = torch.Generator().manual_seed(seed)
+        initialise_as_gpt2(self, generator, config.layers)
+        if retrieves:
+            nn.init.normal_(self.null_chunk, std=0.02, generator=generator)
+
+    def forward(self, recent: Batch, retrieved: Batch | None = None) -> Tensor:
+        """Return action logits, or actions in [-1, 1], for every step: [B, L, action_size]."""
+        hidden = self.hidden(recent, retrieved)
+        return self.act(self.embed.at_decisions(hidden))
+
+    def hidden(self, recent: Batch, retrieved: Batch | None = None) -> Tensor:
+        """Return the last hidden state of every token, [B, L * per_step, width]."""
+        context = self.context(recent, retrieved)
+        return torch.as_tensor(self.trunk(self.drop(self.embed(recent, past=False)), context))
+
+    def act(self, hidden: Tensor) -> Tensor:
+        """Read actions from decision tokens: logits, or values squashed into [-1, 1]."""
+        actions: Tensor = self.head(hidden)
+        return actions if self.spaces.action.kind == "discrete" else torch.tanh(actions)
+
+    def context(self, recent: Batch, retrieved: Batch | None) -> Context | None:
+        """Embed retrieved chunks; a row that has none sees the learned null chunk instead."""
+        if self.embed_retrieved is None:
+            return None
+        null = self.null_chunk.expand(len(recent), 1, -1)  # [B, 1, width]
+        if retrieved is None:
+            return Context(null, torch.ones(len(recent), 1, dtype=torch.bool, device=null.device))
+        tokens = self.drop(self.embed_retrieved(retrieved, past=True))
+        mask = self.embed_retrieved.mask(retrieved)  # [B, M]
+        nothing = ~mask.any(dim=1, keepdim=True)  # [B, 1]
+        return Context(torch.cat([null, tokens], dim=1), torch.cat([nothing, mask], dim=1))
+
+
+def action_loss(
+    predicted: Tensor, actions: Tensor, steps: Tensor, valid: Tensor | None = None
+) -> Tensor:
+    """Average cross-entropy, or squared error over valid dimensions, of the marked steps.
+
+    predicted [B, L, action_size], actions [B, L] or [B, L, action_size], steps [B, L] bool;
+    valid [B, action_size] bool marks the dimensions that mean something, None: all.
+    """
+    if actions.ndim == 2:
+        return cross_entropy(predicted[steps], actions[steps])
+    counted = steps[..., None].expand_as(actions)
+    if valid is not None:
+        counted = counted & valid[:, None, :]
+    return (predicted - actions)[counted].square().mean()

@@ -1,0 +1,107 @@
+"""From steps to tokens: one embedding per modality, interleaved or fused.
+
+Interleaved, a step is the tokens `s, R, a, r` (state, return-to-go, action, reward), and the action
+is read where the return-to-go stands. Fused, a step is one token. A fused token of the *input* may
+not know the action it predicts, so it carries the action and reward of the step before; a fused
+token of a *retrieved* chunk, where everything is past, carries its own.
+
+Every token of a step also carries the step's position in its episode. There is no other position,
+so a token means the same wherever the window starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from radt.model.encoders import state_encoder
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch
+
+Tokenisation = Literal["fused", "interleaved"]
+
+
+@dataclass(frozen=True)
+class StepVectors:
+    """Each modality of each step as one vector, positions included; all [B, L, width]."""
+
+    state: Tensor
+    return_to_go: Tensor | None
+    action: Tensor
+    reward: Tensor
+
+
+class StepEmbedding(nn.Module):
+    """Embeds the modalities of steps; one instance for the input, another for retrieved chunks."""
+
+    def __init__(
+        self, spaces: TaskSpaces, width: int, tokens: Tokenisation, use_return: bool
+    ) -> None:
+        super().__init__()
+        self.spaces, self.tokens, self.use_return = spaces, tokens, use_return
+        self.state = state_encoder(spaces.state, width)
+        discrete = spaces.action.kind == "discrete"
+        size = spaces.action.size
+        self.action = nn.Embedding(size + 1, width) if discrete else nn.Linear(size, width)
+        self.reward = nn.Linear(1, width)
+        self.return_to_go = nn.Linear(1, width) if use_return else None
+        self.time = nn.Embedding(spaces.horizon + 1, width)
+        self.norm = nn.LayerNorm(width)
+
+    @property
+    def per_step(self) -> int:
+        """How many tokens a step becomes."""
+        return 1 if self.tokens == "fused" else 3 + self.use_return
+
+    def forward(self, batch: Batch, past: bool) -> Tensor:
+        """Embed steps as tokens [B, L * per_step, width]; `past`: actions are known, not asked."""
+        if self.tokens == "fused" and not past:
+            batch = self._shifted(batch)
+        vectors = self._vectors(batch)
+        parts = [vectors.state, vectors.action, vectors.reward]
+        if vectors.return_to_go is not None:
+            parts.insert(1, vectors.return_to_go)
+        time = self.time(batch.timesteps.clamp(0, self.spaces.horizon))  # [B, L, width]
+        if self.tokens == "fused":
+            return torch.as_tensor(self.norm(torch.stack(parts).sum(0) + time))
+        interleaved = torch.stack([part + time for part in parts], dim=2)  # [B, L, n, width]
+        return torch.as_tensor(self.norm(interleaved.flatten(1, 2)))
+
+    def mask(self, batch: Batch) -> Tensor:
+        """Return which tokens belong to real steps, [B, L * per_step]."""
+        return batch.mask.repeat_interleave(self.per_step, dim=1)
+
+    def at_states(self, hidden: Tensor) -> Tensor:
+        """Pick what the trunk made of each state token, [B, L, width]."""
+        return hidden[:, :: self.per_step]
+
+    def at_decisions(self, hidden: Tensor) -> Tensor:
+        """Pick the tokens that each action is read from, [B, L, width]."""
+        offset = int(self.tokens == "interleaved" and self.use_return)
+        return hidden[:, offset :: self.per_step]
+
+    def _shifted(self, batch: Batch) -> Batch:
+        actions, rewards = batch.actions.roll(1, dims=1), batch.rewards.roll(1, dims=1)
+        actions[:, 0] = self.no_action
+        rewards[:, 0] = 0
+        return Batch(
+            batch.states, actions, rewards, batch.returns_to_go, batch.timesteps, batch.mask
+        )
+
+    @property
+    def no_action(self) -> int:
+        """What stands where no action was taken yet: an id of its own, or the zero vector."""
+        return self.spaces.action.size if self.spaces.action.kind == "discrete" else 0
+
+    def _vectors(self, batch: Batch) -> StepVectors:
+        returns = (batch.returns_to_go / self.spaces.return_scale)[..., None]
+        rewards = (batch.rewards / self.spaces.reward_scale)[..., None]
+        return StepVectors(
+            state=self.state(batch.states),
+            return_to_go=None if self.return_to_go is None else self.return_to_go(returns),
+            action=self.action(batch.actions),
+            reward=self.reward(rewards),
+        )

@@ -1,0 +1,104 @@
+"""The trunk: a GPT-2 of pre-norm blocks, with cross-attention at any set of its layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from radt.model.attention import CrossAttention, KeyValueCache, Place, SelfAttention
+
+
+@dataclass(frozen=True)
+class Context:
+    """The retrieved tokens as every layer's cross-attention sees them."""
+
+    tokens: Tensor  # [B, M, width]
+    mask: Tensor  # [B, M] bool, at least one True in each row
+
+
+class Block(nn.Module):
+    """Self-attention, then cross-attention where there is one, then the feed-forward layer."""
+
+    def __init__(self, width: int, heads: int, dropout: float, cross: bool) -> None:
+        super().__init__()
+        self.norm_self = nn.LayerNorm(width)
+        self.self_attention = SelfAttention(width, heads, dropout)
+        self.norm_cross = nn.LayerNorm(width) if cross else None
+        self.cross_attention = CrossAttention(width, heads, dropout) if cross else None
+        self.norm_feed = nn.LayerNorm(width)
+        self.feed = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+        )
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, context: Context | None) -> Tensor:
+        """Transform a whole sequence, x [B, L, width]."""
+        x = x + self.drop(self.self_attention(self.norm_self(x)))
+        return self._after_self_attention(x, context)
+
+    def step(
+        self, x: Tensor, cache: KeyValueCache, place: Place, context: Context | None
+    ) -> Tensor:
+        """Transform one new token per row, x [B, 1, width]."""
+        x = x + self.self_attention.step(self.norm_self(x), cache, place)
+        return self._after_self_attention(x, context)
+
+    def _after_self_attention(self, x: Tensor, context: Context | None) -> Tensor:
+        if self.cross_attention is not None and self.norm_cross is not None and context is not None:
+            y = self.cross_attention(self.norm_cross(x), context.tokens, context.mask)
+            x = x + self.drop(y)
+        return torch.as_tensor(x + self.drop(self.feed(self.norm_feed(x))))
+
+
+class Transformer(nn.Module):
+    """A stack of blocks and a last layer norm."""
+
+    def __init__(
+        self, layers: int, width: int, heads: int, dropout: float, cross_layers: Sequence[int] = ()
+    ) -> None:
+        super().__init__()
+        if outside := set(cross_layers) - set(range(layers)):
+            raise ValueError(f"cross-attention asked at layers {outside} of a model of {layers}")
+        self.width, self.heads = width, heads
+        self.blocks = nn.ModuleList(
+            Block(width, heads, dropout, cross=layer in cross_layers) for layer in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
+        """Transform token embeddings, x [B, L, width], positions already added."""
+        for block in self.blocks:
+            x = block(x, context)
+        return torch.as_tensor(self.norm(x))
+
+    def caches(self, rows: int, size: int) -> list[KeyValueCache]:
+        """Reserve one empty ring of keys and values per layer."""
+        return [KeyValueCache.empty(rows, self.heads, size, self.width) for _ in self.blocks]
+
+    def step(
+        self,
+        x: Tensor,
+        caches: list[KeyValueCache],
+        place: Place,
+        context: Context | None = None,
+    ) -> Tensor:
+        """Transform one new token per row, x [B, 1, width], against the cached ones."""
+        for block, cache in zip(self.blocks, caches, strict=True):
+            x = block.step(x, cache, place, context)
+        return torch.as_tensor(self.norm(x))
+
+
+def initialise_as_gpt2(model: nn.Module, generator: torch.Generator, layers: int) -> None:
+    """Draw weights from N(0, 0.02), biases 0, and residual projections scaled by 1/sqrt(2 N)."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
+            residual = name.endswith((".project", ".feed.2"))
+            scale = 0.02 / math.sqrt(2 * layers) if residual else 0.02
+            nn.init.normal_(module.weight, std=scale, generator=generator)
+            bias = getattr(module, "bias", None)
+            if bias is not None:
+                nn.init.zeros_(bias)

@@ -1,0 +1,75 @@
+"""What a family of tasks looks like from outside: its states, its actions, its returns.
+
+Everything that depends on the kind of environment is decided by these records: which encoder reads
+the state, which head writes the action, how rewards and returns are scaled. A new environment
+describes itself here and needs no change elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+StateKind = Literal["discrete", "vector", "image", "encoded"]
+ActionKind = Literal["discrete", "continuous"]
+
+
+@dataclass(frozen=True)
+class StateSpace:
+    """The states of a family of tasks, padded to one shape where tasks differ."""
+
+    kind: StateKind  # discrete: integer coordinates; encoded: outputs of a frozen encoder
+    shape: tuple[int, ...]
+    bins: tuple[int, ...] = ()  # discrete: how many values each coordinate takes
+
+    def __post_init__(self) -> None:
+        if self.kind == "discrete" and len(self.bins) != math.prod(self.shape):
+            raise ValueError(f"{len(self.bins)} bins given for {math.prod(self.shape)} coordinates")
+        if self.kind == "image" and len(self.shape) != 3:
+            raise ValueError(f"an image state is [channels, height, width], not {self.shape}")
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """How a state is stored."""
+        if self.kind == "image":
+            return np.dtype(np.uint8)
+        if self.kind == "discrete":
+            return np.dtype(np.uint8 if max(self.bins) <= 256 else np.int32)
+        return np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class ActionSpace:
+    """The actions of a family of tasks; continuous ones lie in [-1, 1] and are padded."""
+
+    kind: ActionKind
+    size: int  # discrete: number of actions; continuous: number of dimensions
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one action."""
+        return () if self.kind == "discrete" else (self.size,)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """How an action is stored."""
+        return np.dtype(np.uint8 if self.kind == "discrete" else np.float32)
+
+
+@dataclass(frozen=True)
+class TaskSpaces:
+    """All a model needs to know of a family of tasks before it sees the first step."""
+
+    state: StateSpace
+    action: ActionSpace
+    horizon: int  # the longest episode, in steps
+    return_scale: float  # returns-to-go are divided by it before they enter a network
+    reward_scale: float = 1.0
+    action_dims: tuple[tuple[int, int], ...] = ()  # (task, valid dimensions) where padded
+
+    def valid_action_dims(self, task: int) -> int:
+        """How many dimensions of a continuous action mean something in `task`."""
+        return dict(self.action_dims).get(task, self.action.size)

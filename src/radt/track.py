@@ -1,0 +1,135 @@
+"""What a run says while it works: a JSONL log always, a progress bar, adapters for dashboards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+
+class Sink(Protocol):
+    """Takes numbers as they come."""
+
+    def write(self, phase: str, step: int, values: dict[str, float]) -> None:
+        """Take the values of one step."""
+        ...
+
+    def close(self) -> None:
+        """Finish writing."""
+        ...
+
+
+class JsonLines:
+    """One JSON object a line, appended and flushed, so that a crash loses nothing."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, phase: str, step: int, values: dict[str, float]) -> None:
+        """Append a line."""
+        line = {"time": round(time.time(), 3), "phase": phase, "step": step, **values}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class TensorBoard:
+    """Event files for TensorBoard (extra `radt[tensorboard]`)."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ImportError("TensorBoard is missing: pip install 'radt[tensorboard]'") from error
+        self._writer = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+
+    def write(self, phase: str, step: int, values: dict[str, float]) -> None:
+        """Add one scalar per value."""
+        for name, value in values.items():
+            self._writer.add_scalar(f"{phase}/{name}", value, step)  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._writer.close()  # type: ignore[no-untyped-call]
+
+
+class WandB:
+    """A run on Weights & Biases (extra `radt[wandb]`)."""
+
+    def __init__(self, project: str, name: str, config: dict[str, Any]) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise ImportError("W&B is missing: pip install 'radt[wandb]'") from error
+        self._run = wandb.init(project=project, name=name, config=config)
+
+    def write(self, phase: str, step: int, values: dict[str, float]) -> None:
+        """Log the values under their phase."""
+        self._run.log({f"{phase}/{name}": value for name, value in values.items()} | {"step": step})
+
+    def close(self) -> None:
+        """Finish the run."""
+        self._run.finish()
+
+
+class Tracker:
+    """Hands numbers to every sink and draws one progress bar for the phase at work."""
+
+    def __init__(self, sinks: Sequence[Sink] = (), quiet: bool = True) -> None:
+        self.sinks, self.quiet = sinks, quiet
+        self._progress: Progress | None = None
+        self._bar: TaskID | None = None
+        self._phase = ""
+
+    def start(self, phase: str, total: int, done: int = 0) -> None:
+        """Begin a phase of `total` steps."""
+        self._phase = phase
+        if not self.quiet:
+            self._progress = Progress(
+                TextColumn("[bold]{task.description:<9}"),
+                BarColumn(bar_width=30),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(compact=True),
+                TextColumn("[dim]{task.fields[note]}"),
+                console=Console(stderr=True),
+            )
+            self._progress.start()
+            self._bar = self._progress.add_task(phase, total=total, completed=done, note="")
+
+    def advance(self, step: int, note: str = "") -> None:
+        """Move the bar without logging anything."""
+        if self._progress is not None and self._bar is not None:
+            self._progress.update(self._bar, completed=step, note=note)
+
+    def log(self, step: int, **values: float) -> None:
+        """Hand values to every sink and show them beside the bar."""
+        for sink in self.sinks:
+            sink.write(self._phase, step, values)
+        self.advance(step, "  ".join(f"{name} {value:.4g}" for name, value in values.items()))
+
+    def finish(self) -> None:
+        """End the phase."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def close(self) -> None:
+        """Close every sink."""
+        for sink in self.sinks:
+            sink.close()
