@@ -61,6 +61,8 @@ class Padded(gym.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: gym.Env[Any, Any], spaces: TaskSpaces) -> None:
         super().__init__(env)
+        assert env.action_space.shape is not None
+        self.valid, self.width = env.action_space.shape[0], spaces.state.shape[0]
         self.observation_space = gym.spaces.Box(-1.0, 1.0, spaces.state.shape, np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, spaces.action.shape, np.float32)
 
@@ -69,11 +71,11 @@ class Padded(gym.Wrapper[Any, Any, Any, Any]):
         return self._pad(state), info
 
     def step(self, action: NDArray[np.float32]) -> Any:
-        state, *rest = self.env.step(action[: self.env.action_space.shape[0]])
+        state, *rest = self.env.step(action[: self.valid])
         return self._pad(state), *rest
 
     def _pad(self, state: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.pad(state, (0, self.observation_space.shape[0] - len(state)))
+        return np.pad(state, (0, self.width - len(state)))
 
 
 class Strip(gym.Env[NDArray[np.uint8], np.int64]):
@@ -112,7 +114,7 @@ class Encoded(gym.ObservationWrapper[Any, Any, Any]):
 
     def observation(self, image: NDArray[np.uint8]) -> NDArray[np.float32]:
         columns = image.reshape(3, 64, 8, 8).mean(axis=(0, 1, 3))  # [8]
-        return (columns / 255.0).astype(np.float32)
+        return np.asarray(columns / 255.0, np.float32)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The actor that a user holds: start a task, act, observe, and get better from trial to trial.
 
-    agent = radt.load("runs/x").agent()
-    agent.start_task()                       # an empty memory
-    action = agent.act(obs)
-    agent.observe(reward, terminated, truncated)   # ends trials itself and remembers them
+agent = radt.load("runs/x").agent()
+agent.start_task()                       # an empty memory
+action = agent.act(obs)
+agent.observe(reward, terminated, truncated)   # ends trials itself and remembers them
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ActionRule:
         values = values - values.max(axis=1, keepdims=True)
         chance = np.exp(values / np.maximum(temperature, 1e-9))
         ladder = np.cumsum(chance, axis=1)
-        return (ladder < uniform[:, None] * ladder[:, -1:]).sum(axis=1)
+        return np.asarray((ladder < uniform[:, None] * ladder[:, -1:]).sum(axis=1))
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,9 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
     tensors, _ = read_tensors(path)
     embedder: Embedder | None = None
     if card.embedder is not None:
-        network = DecisionTransformer(card.spaces, card.embedder, card.seed)
-        network.load_state_dict(_part("embedder", tensors))
-        embedder = DecisionTransformerEmbedder(network)
+        teacher = DecisionTransformer(card.spaces, card.embedder, card.seed)
+        teacher.load_state_dict(_part("embedder", tensors))
+        embedder = DecisionTransformerEmbedder(teacher)
     method = entry.build(card.spaces, options, card.seed, embedder)
     for part, network in method.networks.items():
         network.load_state_dict(_part(part, tensors))

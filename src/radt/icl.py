@@ -1,4 +1,4 @@
-"""In-context learning (Algorithm 1) over many tasks at once, driving the agent that a user holds."""
+"""In-context learning (Algorithm 1) over many tasks at once, by the agent that a user holds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def in_context_learning(
     returns = np.zeros((env.num_envs, trials))
     first_reward = np.full((env.num_envs, trials), -1)
     result = ICLResult(returns, first_reward)
-    obs, _ = env.reset(seed=[seed + key for key in agent.keys])  # line 3
+    obs, _ = env.reset(seed=[seed + key for key in agent.keys])  # type: ignore[arg-type]  # line 3
     step = 0
     while (finished := int(agent.trials.trial.min())) < trials:  # line 2
         actions = agent.act(obs)  # lines 5-8

@@ -103,7 +103,7 @@ def _update(
     examples = method.draw(config.batch_size, rng)
     torch.manual_seed(int(rng.integers(1 << 62)))  # dropout has no generator of its own
     loss = method.loss(examples)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     norm = nn.utils.clip_grad_norm_(policy.parameters(), config.clip)
     for group in adam.param_groups:
         group["lr"] = learning_rate(config, update)

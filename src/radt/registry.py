@@ -7,7 +7,7 @@ group `radt.<kind>`, so that its name works on the command line as the built-in 
 from __future__ import annotations
 
 import difflib
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -53,5 +53,5 @@ class Registry(Generic[T]):
                 raise UnknownNameError(self.kind, name, self.names())
         return self._items[name]
 
-    def _points(self) -> list[object]:
+    def _points(self) -> list[EntryPoint]:
         return list(entry_points(group=f"radt.{self.kind}"))

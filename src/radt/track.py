@@ -57,16 +57,16 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise ImportError("TensorBoard is missing: pip install 'radt[tensorboard]'") from error
-        self._writer = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(folder))
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
         """Add one scalar per value."""
         for name, value in values.items():
-            self._writer.add_scalar(f"{phase}/{name}", value, step)  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(f"{phase}/{name}", value, step)
 
     def close(self) -> None:
         """Flush and close."""
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.close()
 
 
 class WandB:

@@ -20,7 +20,7 @@ VECTOR = TaskSpaces(
     action_dims=((4, 2),),
 )
 IMAGE = TaskSpaces(
-    StateSpace("image", (3, 16, 16)), ActionSpace("discrete", 15), horizon=30, return_scale=1.0
+    StateSpace("image", (3, 20, 20)), ActionSpace("discrete", 15), horizon=30, return_scale=1.0
 )
 ENCODED = TaskSpaces(
     StateSpace("encoded", (5,)), ActionSpace("discrete", 4), horizon=30, return_scale=1.0

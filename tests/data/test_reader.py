@@ -272,13 +272,13 @@ def _child(dataset: Dataset, connection) -> None:
     connection.send((batch.states.numpy().tolist(), set(store._handles), os.getpid()))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_every_worker_opens_its_own_handles(tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize(("method", "workers"), [("fork", 3), ("spawn", 1)])
+def test_every_worker_opens_its_own_handles(tmp_path: Path, method: str, workers: int) -> None:
     write_dataset(tmp_path)
     dataset = Dataset.open(tmp_path, in_memory=False)
     expected = dataset.windows([0, 3], [0, 0], 9)
     context = multiprocessing.get_context(method)
-    for _ in range(2):
+    for _ in range(workers):
         ours, theirs = context.Pipe()
         worker = context.Process(target=_child, args=(dataset, theirs))
         worker.start()

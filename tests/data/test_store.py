@@ -59,7 +59,8 @@ def test_files_are_chunked_by_steps(tmp_path: Path, rng: np.random.Generator) ->
         assert file["states"].chunks == (4096, 2)
     entry = write_history(tmp_path, random_history(1, IMAGE, rng, episodes=120), IMAGE)
     with h5py.File(tmp_path / entry.file) as file:
-        assert file["states"].chunks == (2**20 // 768, 3, 16, 16)
+        assert file["states"].chunks == (2**20 // 1200, 3, 20, 20)
+        assert file["states"].compression == "gzip"
 
 
 def read_all(folder: Path, in_memory: bool) -> None:
@@ -299,7 +300,7 @@ from tests.data.test_store import TASK, accept_hash
 folder, rng = Path(sys.argv[1]), np.random.default_rng(5)
 whole = (folder / TASK).read_bytes()
 refused = 0
-for attempt in range(150):
+for attempt in range(60):
     damaged = bytearray(whole if attempt % 3 else whole[: rng.integers(1, len(whole))])
     for place in rng.integers(0, min(len(damaged), 4096), rng.integers(1, 4)):
         damaged[place] ^= int(rng.integers(1, 256))
@@ -314,7 +315,7 @@ print(refused)
 
 
 def test_a_damaged_file_whose_hash_agrees_never_crashes(tmp_path: Path) -> None:
-    write_dataset(tmp_path)
+    write_dataset(tmp_path, tasks=(4,))
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", FUZZ, str(tmp_path)],
@@ -325,7 +326,7 @@ def test_a_damaged_file_whose_hash_agrees_never_crashes(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) > 50
+    assert int(done.stdout) > 20
 
 
 def test_the_hash_is_taken_once_per_process(
@@ -337,14 +338,20 @@ def test_the_hash_is_taken_once_per_process(
     monkeypatch.setattr(store, "_verified", {})
     monkeypatch.setattr(store, "sha256", lambda path: hashed.append(path.name) or sha256(path))
     write_dataset(tmp_path)
+    for path in tmp_path.glob("*.h5"):
+        os.utime(path, (1, 1))
     hashed.clear()
     Dataset.open(tmp_path, in_memory=False).trajectory(0)
     Dataset.open(tmp_path, in_memory=True)
     assert len(hashed) == 3
     whole = (tmp_path / TASK).read_bytes()
-    (tmp_path / TASK).write_bytes(whole[:-1] + b"?")
-    with pytest.raises(DataError, match="sha256"):
-        Dataset.open(tmp_path)
+    for content in (whole[:-1] + b"?", whole, whole[:-1] + b"!"):  # at once: maybe the same time
+        (tmp_path / TASK).write_bytes(content)
+        if content == whole:
+            Dataset.open(tmp_path)
+        else:
+            with pytest.raises(DataError, match="sha256"):
+                Dataset.open(tmp_path)
 
 
 def test_datasets_live_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -51,7 +53,7 @@ def test_returned_arrays_are_not_reused(suite: TaskSuite) -> None:
 
 @pytest.mark.parametrize("env_id", IDS)
 @pytest.mark.parametrize("rules", [{}, {"random_start": True, "slip": 0.2, "end": "truncated"}])
-def test_checkers_are_clean(env_id: str, rules: dict[str, object]) -> None:
+def test_checkers_are_clean(env_id: str, rules: dict[str, Any]) -> None:
     contract.check_checkers(gym.make(env_id, task=85, render_mode="rgb_array", **rules).unwrapped)
 
 

@@ -22,7 +22,8 @@ def middle(image: NDArray[np.uint8], cell: tuple[int, int], side: int) -> tuple[
 
 def test_picture_shows_everything_in_its_place() -> None:
     image = draw_grid(VIEW, pixels=80)
-    assert (image.shape, image.dtype) == ((60, 80, 3), np.uint8)
+    assert image.shape == (60, 80, 3)
+    assert image.dtype == np.uint8
     assert middle(image, VIEW.agent, 20) == AGENT
     assert middle(image, VIEW.goal, 20) == GOAL
     floor, trail = middle(image, (2, 0), 20), middle(image, (0, 1), 20)

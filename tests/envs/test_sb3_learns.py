@@ -15,5 +15,4 @@ def test_stable_baselines3_ppo_learns() -> None:
     model = PPO("MlpPolicy", env, n_steps=500, batch_size=100, learning_rate=1e-3, seed=0)
     model.learn(6_000)
     returns = env.get_episode_rewards()
-    print(np.round(returns))
     assert np.mean(returns[-5:]) > np.mean(returns[:5]) + 20

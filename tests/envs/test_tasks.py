@@ -56,7 +56,8 @@ def test_optimal_actions_earn_the_optimal_return(name: str) -> None:
         best = env.optimal_return()
         if suite.room.random_start:
             goal = suite.room.goal(task)
-            best = suite.room.best_values(goal, suite.room.horizon)[suite.room.cells(state)]
+            values = suite.room.best_values(goal, suite.room.horizon)
+            best = float(values[suite.room.cells(state)])
         earned, over = 0.0, False
         while not over:
             state, reward, over, _, _ = env.step(env.optimal_action(state))

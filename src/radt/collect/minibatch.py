@@ -96,14 +96,17 @@ def minibatches(
         stop = start + tasks * width
         yield Minibatch(
             *(sums[start:stop].view(tasks, width) for sums in by_state),
-            *(sums[start * actions : stop * actions].view(tasks, actions, width) for sums in by_pair),
+            *(
+                sums[start * actions : stop * actions].view(tasks, actions, width)
+                for sums in by_pair
+            ),
         )
         start = stop
 
 
 def normalise(advantages: Floats) -> Floats:
     """Centre and scale each minibatch's advantages, the last axis."""
-    centred = advantages - advantages.mean(axis=-1, keepdims=True)
+    centred: Floats = advantages - advantages.mean(axis=-1, keepdims=True)
     variance = np.square(centred).sum(axis=-1, keepdims=True) / (advantages.shape[-1] - 1)
     centred /= np.sqrt(variance) + 1e-8
     return centred
@@ -115,7 +118,9 @@ def _lay_out(samples: Experience, actions: int, state_count: int) -> _Layout:
     starts = tasks * (np.cumsum(widths) - widths)  # [batches]
     task = np.arange(tasks)[:, None, None]
     rows = (starts + task[..., 0] * widths)[..., None] + slots
-    pairs = (actions * starts)[:, None] + slots + (task * actions + samples.actions) * widths[:, None]
+    pairs = (
+        (actions * starts)[:, None] + slots + (task * actions + samples.actions) * widths[:, None]
+    )
     return _Layout(widths, rows, pairs)
 
 

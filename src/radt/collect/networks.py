@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim.adam import adam
 
 POLICY, VALUE = 0, 1  # the two networks of a task
 HIDDEN = 64
@@ -62,9 +63,7 @@ class ActorCritics:
         """View a flat tensor as one [2 * tasks, rows, columns] block per layer."""
         nets = 2 * self.tasks
         blocks = flat.split([nets * rows * columns for rows, columns in self._shapes])
-        return [
-            block.view(nets, *shape) for block, shape in zip(blocks, self._shapes, strict=True)
-        ]
+        return [block.view(nets, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
 
     def _initialise(self, task: int, generator: np.random.Generator) -> None:
         """Draw orthogonal weights with gains sqrt(2), sqrt(2) and 0.01 (policy) or 1 (value)."""
@@ -132,30 +131,45 @@ class ActorCritics:
 
 
 class Adam:
-    """Torch's fused Adam over one flat tensor, with a state that is plain arrays."""
+    """Adam over the flat parameters, with a state that is plain arrays."""
 
     def __init__(self, networks: ActorCritics, learning_rate: float, epsilon: float) -> None:
-        self._parameter = torch.nn.Parameter(networks.parameters)  # shares the memory
-        self._parameter.grad = networks.gradients
-        self._optimiser = torch.optim.Adam(
-            [self._parameter], lr=learning_rate, eps=epsilon, fused=True
-        )
+        self._parameters, self._gradients = networks.parameters, networks.gradients
+        self._learning_rate, self._epsilon = learning_rate, epsilon
+        self._state = {
+            "parameters": networks.parameters,
+            "mean": torch.zeros_like(networks.parameters),
+            "square": torch.zeros_like(networks.parameters),
+            "steps": torch.zeros(()),
+        }
 
     def step(self) -> None:
         """Move the parameters along the gradients."""
-        self._optimiser.step()
+        adam(  # the function below torch.optim.Adam: which spends more on itself
+            [self._parameters],
+            [self._gradients],
+            [self._state["mean"]],
+            [self._state["square"]],
+            [],
+            [self._state["steps"]],
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self._learning_rate,
+            weight_decay=0.0,
+            eps=self._epsilon,
+            maximize=False,
+        )
 
     def state(self) -> dict[str, NDArray[np.float32]]:
         """Return the weights, the moments and the number of steps."""
-        moments = self._optimiser.state[self._parameter]
-        tensors = {"parameters": self._parameter.detach(), **moments}
-        return {name: tensor.numpy().copy() for name, tensor in tensors.items()}
+        return {name: tensor.numpy().copy() for name, tensor in self._state.items()}
 
     def restore(self, state: Mapping[str, NDArray[np.float32]]) -> None:
         """Continue from what `state` returned."""
-        tensors = {name: torch.from_numpy(array.copy()) for name, array in state.items()}
-        self._parameter.detach().copy_(tensors.pop("parameters"))
-        self._optimiser.state[self._parameter] = tensors
+        for name, tensor in self._state.items():
+            tensor.copy_(torch.from_numpy(state[name]))
 
 
 def orthogonal(generator: np.random.Generator, inputs: int, outputs: int, gain: float) -> Tensor:

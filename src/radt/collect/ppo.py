@@ -42,9 +42,9 @@ class CollectConfig:
     ent_coef: float = 0.01
     vf_coef: float = 0.5
     max_grad_norm: float = 0.5
-    observation_scale: ObservationScale = "unit"  # coordinates as they are, or from -1 to 1
-    tasks_per_group: int = 40  # computed as one batch; part of the result up to rounding
-    rollouts_per_part: int = 7  # what a killed run may have to do again
+    observation_scale: ObservationScale = "raw"  # grid coordinates as they are, or -1 to 1
+    tasks_per_group: int = 20  # computed as one batch; part of the result up to rounding
+    rollouts_per_part: int = 7  # the most that a killed run has to do again
 
     def __post_init__(self) -> None:
         if self.n_steps % self.batch_size or self.batch_size < 2:
@@ -65,6 +65,15 @@ class CollectConfig:
     def rollouts(self) -> int:
         """How many rollouts hold the transitions."""
         return -(-self.transitions // self.n_steps)
+
+
+def paper_config(env: str, seed: int = 0) -> CollectConfig:
+    """Return the paper's hyper-parameters for an environment."""
+    if env.startswith("dark-room-20x20"):
+        return CollectConfig(seed=seed, n_epochs=30)
+    if env.startswith("dark-room-40x20"):
+        return CollectConfig(seed=seed, n_epochs=30, ent_coef=0.1, transitions=200_000)
+    return CollectConfig(seed=seed)
 
 
 class GroupLearner:
@@ -116,12 +125,15 @@ class GroupLearner:
         return policies.numpy(), outputs[:, VALUE, 0].numpy()
 
     def _experience(self, rollout: Rollout, policies: Floats, values: Floats) -> Experience:
-        estimates, targets = advantages(
-            rollout, values, self.config.gamma, self.config.gae_lambda
-        )
+        estimates, targets = advantages(rollout, values, self.config.gamma, self.config.gae_lambda)
         chosen = policies[np.arange(len(self.tasks)), rollout.states, rollout.actions]
-        parts = (rollout.states, rollout.actions, chosen, estimates, targets)
-        return Experience(*(np.ascontiguousarray(part.T) for part in parts))
+        return Experience(
+            states=np.ascontiguousarray(rollout.states.T),
+            actions=np.ascontiguousarray(rollout.actions.T),
+            probabilities=np.ascontiguousarray(chosen.T),
+            advantages=np.ascontiguousarray(estimates.T),
+            returns=np.ascontiguousarray(targets.T),
+        )
 
     def _learn(self, experience: Experience, streams: list[np.random.Generator]) -> None:
         config = self.config
@@ -150,12 +162,11 @@ class GroupLearner:
 
 def network_inputs(index: StateIndex, scale: ObservationScale) -> Tensor:
     """Tabulate what the networks see of each state, and a last 1: [states, coordinates + 1]."""
-    coordinates = index.coordinates.astype(np.float32)
+    coordinates = torch.from_numpy(index.coordinates.astype(np.float32))
     if scale == "unit":
-        half = (np.array(index.bins, np.float32) - 1) / 2
-        coordinates = coordinates / np.maximum(half, 0.5) - 1
-    ones = np.ones((index.count, 1), np.float32)
-    return torch.from_numpy(np.concatenate([coordinates, ones], axis=1))
+        half = (torch.tensor(index.bins) - 1).clamp(min=1) / 2
+        coordinates = coordinates / half - 1
+    return torch.cat([coordinates, torch.ones(index.count, 1)], dim=1)
 
 
 def output_gradients(outputs: Tensor, batch: Minibatch, config: CollectConfig) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,14 +50,17 @@ class StateIndex:
 class Actor:
     """The environments of a group of tasks, in the middle of their episodes."""
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], index: StateIndex, seeds: list[int]) -> None:
+    def __init__(
+        self, env: VectorEnv[Any, Any, Any], index: StateIndex, seeds: Sequence[int]
+    ) -> None:
         if env.metadata.get("autoreset_mode") is AutoresetMode.SAME_STEP:
             raise ValueError(
                 "the collector resets ended slots itself to see their last state; build the "
                 "vector environment in the autoreset mode NEXT_STEP or DISABLED"
             )
         self.env, self.index = env, index
-        self.states = index.of(env.reset(seed=seeds)[0])  # [tasks]
+        per_slot: Any = list(seeds)  # which Gymnasium takes, though its hints say one number
+        self.states = index.of(env.reset(seed=per_slot)[0])  # [tasks]
 
     def rollout(self, probabilities: Floats, uniforms: Floats) -> Rollout:
         """Act by the tables [tasks, states, actions] with the random numbers [steps, tasks]."""

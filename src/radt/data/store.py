@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ MAX_OPEN_FILES = 128  # of one process
 CHUNK_STEPS = 4096
 CHUNK_BYTES = 2**20
 MAX_CHUNK_BYTES = 64 * 2**20
+CLOCK_TICK_NS = 2 * 10**9  # the coarsest time stamp of a file system
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 _HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError)
 
@@ -48,7 +50,7 @@ class History:
 
 
 def home() -> Path:
-    """Return the folder that holds all datasets: `$RADT_HOME`, or `data` where one stands."""
+    """Return the folder that holds all datasets: `$RADT_HOME`, or `./data`."""
     return Path(os.environ.get("RADT_HOME") or "data")
 
 
@@ -110,10 +112,11 @@ class OpenTask:
         try:
             values: NDArray[Any] = self.arrays[name][start:stop]
         except _HDF5_ERRORS as error:
-            raise unusable(self.path, f"its {name} cannot be read ({error})") from error
-        problem = value_problem(name, values, self.spaces)
-        if problem:
-            raise unusable(self.path, problem)
+            problem = f"its {name} cannot be read ({error}); if memory is short, free some first"
+            raise unusable(self.path, problem) from error
+        wrong = value_problem(name, values, self.spaces)
+        if wrong:
+            raise unusable(self.path, wrong)
         return values
 
     def close(self) -> None:
@@ -126,7 +129,9 @@ def open_task(folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTask:
     path = folder / entry.file
     _check_hash(path, entry.sha256)
     try:
-        file = h5py.File(path, "r", locking=False)  # a file that is replaced whole needs no lock
+        # A file that is only replaced whole needs no lock; random windows gain nothing from HDF5's
+        # chunk cache, which would take megabytes for each array of each open file.
+        file = h5py.File(path, "r", locking=False, rdcc_nbytes=0)
     except _HDF5_ERRORS as error:
         raise unusable(path, f"not a readable HDF5 file ({error})") from error
     try:
@@ -183,7 +188,8 @@ def _write_arrays(path: Path, specs: tuple[ArraySpec, ...], arrays: dict[str, An
                 continue
             row_bytes = max(1, values.itemsize * math.prod(spec.shape[1:]))
             steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // row_bytes, len(values)))
-            packing = {"compression": "gzip", "compression_opts": 1} if row_bytes >= 1024 else {}
+            is_image = values.dtype == np.uint8 and row_bytes >= 1024  # only these pack well
+            packing = {"compression": "gzip", "compression_opts": 1} if is_image else {}
             file.create_dataset(spec.name, data=values, chunks=(steps, *spec.shape[1:]), **packing)
 
 
@@ -199,11 +205,12 @@ def _check_hash(path: Path, expected: str) -> None:
     try:
         status = path.stat()
         key = (str(path.resolve()), status.st_ino, status.st_size, status.st_mtime_ns)
-        if key not in _verified:
-            _verified[key] = sha256(path)
+        content = _verified.get(key) or sha256(path)
     except OSError as error:
         raise unusable(path, f"the file cannot be read ({error})") from error
-    if _verified[key] != expected:
+    if time.time_ns() - status.st_mtime_ns > CLOCK_TICK_NS:  # else a change could keep its time
+        _verified[key] = content
+    if content != expected:
         raise unusable(path, "its content is not what the manifest says (sha256 differs)")
 
 

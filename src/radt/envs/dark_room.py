@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,17 +27,17 @@ Observations = NDArray[np.uint8]  # (row, column) in the last axis
 
 
 class DarkRoom(gym.Env[Observations, np.int64]):
-    """One task of a dark room: observe (row, column), get +1 after each step that ends on it."""
+    """One task of a dark room: see (row, column), earn 1 with each step that ends on the goal."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 12}  # noqa: RUF012
 
     def __init__(
         self, task: int = 0, room: Room | None = None, render_mode: str | None = None, **rules: Any
     ) -> None:
-        """Build the room of `task`; `rules` are fields of `Room`, e.g. `slip=0.1`."""
+        """Build the room of `task`; `rules` change fields of `room`, e.g. `slip=0.1`."""
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is 'rgb_array', 'ansi' or None, not {render_mode!r}")
-        self.room = room or Room(**rules)
+        self.room = replace(room or Room(), **rules)
         self.task = task
         self.render_mode = render_mode
         self.observation_space, self.action_space = _spaces(self.room)
@@ -117,8 +117,8 @@ class DarkRoomVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         **rules: Any,
     ) -> None:
-        """Build a slot for each of `tasks`; `rules` are fields of `Room`, e.g. `slip=0.1`."""
-        self.room = room or Room(**rules)
+        """Build a slot for each of `tasks`; `rules` change fields of `room`, e.g. `slip=0.1`."""
+        self.room = replace(room or Room(), **rules)
         self.tasks = tuple(tasks)
         if not self.tasks:
             raise ValueError("a vector environment needs at least one task, got none")

@@ -109,7 +109,7 @@ def _stamp(
 def _offsets(side: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the distances of a cell's pixels from its middle, down and across."""
     # The first row and column of a cell are its grid lines, so the middle lies half a pixel on.
-    line = np.arange(side) - side / 2.0
+    line = np.arange(side, dtype=np.float64) - side / 2.0
     return line[:, None], line[None, :]
 
 

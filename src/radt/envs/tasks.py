@@ -118,7 +118,9 @@ class Room:
     def observations(self) -> NDArray[np.uint8]:
         """The observation (row, column) of each cell."""
         pairs = np.divmod(np.arange(self.horizon), self.width)
-        return np.stack(pairs, axis=1).astype(np.uint8)  # [cells, 2]
+        table = np.stack(pairs, axis=1).astype(np.uint8)
+        table.setflags(write=False)
+        return table  # [cells, 2]
 
     @property
     def moves(self) -> NDArray[np.int64]:

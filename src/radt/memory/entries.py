@@ -49,7 +49,8 @@ class Entries:
     @classmethod
     def none(cls) -> Entries:
         """No entries at all."""
-        return cls(*(torch.zeros(0, dtype=torch.int64) for _ in range(6)), torch.zeros(0))
+        number = torch.zeros(0, dtype=torch.int64)
+        return cls(number, number, number, number, number, number, torch.zeros(0))
 
 
 def key_start(position: Tensor, context_len: int) -> Tensor:

@@ -7,6 +7,7 @@ agrees up to its own rounding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +25,8 @@ def unit(vectors: Tensor) -> Tensor:
     vectors = vectors.double()
     if not torch.isfinite(vectors).all():
         raise ValueError("a key or query holds NaN or infinity; check the embedder's input")
-    return vectors / vectors.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / length.clamp_min(1e-12)
 
 
 def similarity(queries: Tensor, keys: Tensor) -> Tensor:
@@ -223,11 +225,9 @@ class FaissIndex:
         ids = torch.arange(len(self)) if part is None else (self._keys.partition == part).nonzero()
         ids = ids.reshape(-1)
         metric = faiss.METRIC_INNER_PRODUCT
-        flat = self.kind == "flat"
-        index = (
-            faiss.IndexFlatIP(self.width) if flat else faiss.IndexHNSWFlat(self.width, 32, metric)
-        )
-        if not flat:
+        index: Any = faiss.IndexFlatIP(self.width)
+        if self.kind == "hnsw":
+            index = faiss.IndexHNSWFlat(self.width, 32, metric)
             index.hnsw.efConstruction = 200
             index.hnsw.efSearch = 256
         threads = faiss.omp_get_max_threads()
@@ -244,7 +244,7 @@ class FaissHNSWIndex(FaissIndex):
         super().__init__(width, kind="hnsw")
 
 
-INDEXES: Registry[type[Index]] = Registry("indexes")
+INDEXES: Registry[Callable[[int], Index]] = Registry("indexes")
 INDEXES.register("flat", FlatIndex)
 INDEXES.register("numpy", NumpyIndex)
 INDEXES.register("faiss-flat", FaissIndex)

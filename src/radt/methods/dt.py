@@ -50,9 +50,7 @@ class DT:
 
     def prepare(self, dataset: Dataset) -> None:
         """Choose the episodes to learn from."""
-        self.sampler = WindowSampler(
-            dataset, self.options.context_len, self.options.best_fraction
-        )
+        self.sampler = WindowSampler(dataset, self.options.context_len, self.options.best_fraction)
 
     def draw(self, size: int, rng: np.random.Generator) -> DTExamples:
         """Draw windows."""

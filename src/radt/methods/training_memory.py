@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
@@ -139,7 +138,7 @@ class TrainingMemory:
                 entries.rows(part) for part in torch.arange(len(entries)).split(EMBED_AT_ONCE)
             )
         ]
-        self.keys: Tensor = torch.cat(keys)
+        self.keys = torch.cat(keys)
         if self.training.dedup is not None:
             kept = deduplicate(self.keys, entries, self.training.dedup, self.training.dedup_order)
             self.store.keep(kept)

@@ -11,7 +11,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """[B, L, width] -> [B, heads, L, width / heads]."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    rows, length, width = x.shape
+    return x.view(rows, length, heads, width // heads).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:

@@ -88,6 +88,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Transform one new token per row, x [B, 1, width], against the cached ones."""
         for block, cache in zip(self.blocks, caches, strict=True):
+            assert isinstance(block, Block)  # what a ModuleList holds is not known to the types
             x = block.step(x, cache, place, context)
         return torch.as_tensor(self.norm(x))
 

@@ -1,0 +1,140 @@
+"""Finished parts of a collection on disk: what happened, and the learner's state at the end.
+
+A part is one safetensors file, whole or absent. From a group's last part a run goes on exactly
+where it stood; the environments are brought there by living the recorded actions again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radt.collect.ppo import CollectConfig
+from radt.collect.rollout import Rollout
+from radt.envs.suite import TaskSuite
+from radt.files import atomic_write
+
+FORMAT = 1
+PARTS = "parts"  # the folder inside a dataset's folder, until the dataset is complete
+_LEARNER = "learner."
+
+
+class CollectError(Exception):
+    """A collection that cannot start or go on; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some consecutive rollouts of a group of tasks, and the learner after them."""
+
+    states: NDArray[np.int64]  # [steps, tasks] state indices
+    actions: NDArray[np.int64]  # [steps, tasks]
+    rewards: NDArray[np.float32]  # [steps, tasks]
+    ends: NDArray[np.bool_]  # [steps, tasks]
+    learner: dict[str, NDArray[np.float32]]
+    seconds: float
+
+
+def join(rollouts: Sequence[Rollout], learner: dict[str, Any], seconds: float) -> Part:
+    """Make one part of consecutive rollouts."""
+    return Part(
+        np.concatenate([rollout.states for rollout in rollouts]),
+        np.concatenate([rollout.actions for rollout in rollouts]),
+        np.concatenate([rollout.rewards for rollout in rollouts]),
+        np.concatenate([rollout.terminated | rollout.truncated for rollout in rollouts]),
+        learner,
+        seconds,
+    )
+
+
+def plan(suite: TaskSuite, config: CollectConfig) -> dict[str, Any]:
+    """Describe as plain JSON everything that the collected arrays depend on."""
+    content = {
+        "format": FORMAT,
+        "env": suite.name,
+        "env_spec": _rules(suite),
+        "spaces": dataclasses.asdict(suite.spaces),
+        "tasks": suite.train_tasks,
+        "config": dataclasses.asdict(config),
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(content))
+    return plain
+
+
+def _rules(suite: TaskSuite) -> dict[str, Any]:
+    """Return the fields that a suite has beside those of the protocol, e.g. the room's size."""
+    record: dict[str, Any] = dataclasses.asdict(suite) if dataclasses.is_dataclass(suite) else {}
+    return {name: value for name, value in record.items() if not hasattr(TaskSuite, name)}
+
+
+def identity(content: dict[str, Any]) -> str:
+    """Hash a plan; parts of another plan are refused."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def part_path(parts: Path, group: int, number: int) -> Path:
+    """Name the file of a group's part."""
+    return parts / f"group-{group:03d}-part-{number:03d}.safetensors"
+
+
+def write_part(path: Path, part: Part, plan_hash: str) -> None:
+    """Put a finished part in place at once."""
+    from safetensors.numpy import save
+
+    arrays = {
+        "states": part.states.astype(np.int32),
+        "actions": part.actions.astype(np.int32),
+        "rewards": part.rewards,
+        "ends": part.ends,
+        **{_LEARNER + name: array for name, array in part.learner.items()},
+    }
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    atomic_write(path, save(arrays, {"plan": plan_hash, "seconds": repr(part.seconds)}))
+
+
+def read_part(path: Path, plan_hash: str) -> Part:
+    """Read a part of the same plan."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise CollectError(
+            f"{path}: this part cannot be read ({error}). Delete it and start again: it is redone"
+        ) from error
+    if metadata.get("plan") != plan_hash:
+        raise CollectError(
+            f"{path}: this part was made with another configuration. Delete {path.parent} to "
+            "collect anew, or choose another folder"
+        )
+    learner = {
+        name.removeprefix(_LEARNER): array
+        for name, array in arrays.items()
+        if name.startswith(_LEARNER)
+    }
+    return Part(
+        arrays["states"].astype(np.int64),
+        arrays["actions"].astype(np.int64),
+        arrays["rewards"],
+        arrays["ends"],
+        learner,
+        float(metadata["seconds"]),
+    )
+
+
+def read_parts(parts: Path, group: int, plan_hash: str) -> list[Part]:
+    """Read a group's finished parts, from the first to the last before a gap."""
+    found: list[Part] = []
+    while (path := part_path(parts, group, len(found))).is_file():
+        found.append(read_part(path, plan_hash))
+    return found

@@ -1,0 +1,251 @@
+"""Recording: from a suite and a configuration to a finished dataset of learning histories.
+
+Which tasks form a group is fixed by their order and the configuration, so the data do not depend on
+the number of workers. A run that is killed goes on from its last finished parts and ends with the
+same arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from radt.collect.parts import PARTS, CollectError, Part, identity, plan, read_parts
+from radt.collect.ppo import CollectConfig
+from radt.collect.rollout import StateIndex
+from radt.collect.workers import GroupJob, GroupProgress, Report, locked, record_groups
+from radt.data import History, Manifest, TaskFile, read_manifest, write_history, write_manifest
+from radt.data.manifest import MANIFEST
+from radt.envs.suite import TaskSuite
+from radt.files import atomic_write, remove_leftovers
+
+_PLAN = "plan.json"
+
+
+@dataclass(frozen=True)
+class CollectProgress:
+    """How much of a collection is done, and the mean return of recent episodes."""
+
+    transitions: int  # of all tasks
+    total: int
+    recent_return: float
+
+
+OnProgress = Callable[[CollectProgress], None]
+
+
+def collect(
+    suite: TaskSuite,
+    config: CollectConfig,
+    folder: Path,
+    workers: int = 2,
+    progress: OnProgress | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Record PPO's learning history on every training task of a suite, or go on doing so.
+
+    Args:
+        suite: The family of tasks.
+        config: The hyper-parameters and the seed.
+        folder: Where the dataset will be; one that is finished is left as it is.
+        workers: How many processes compute; the data do not depend on it.
+        progress: Is told after every rollout; without it a bar is drawn.
+        quiet: Draw no bar.
+
+    Returns:
+        The folder, which now holds one file per task and a manifest.
+    """
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, not {workers}")
+    content = plan(suite, config)
+    with _owned(folder):
+        if (folder / MANIFEST).is_file():
+            _check_finished(folder, content)
+        else:
+            _begin(folder / PARTS, content)
+            jobs = _jobs(suite, config, folder / PARTS, identity(content))
+            with _reporter(jobs, progress, quiet) as report:
+                record_groups(jobs, workers, report)
+            _finish(folder, jobs, content, workers)
+        shutil.rmtree(folder / PARTS, ignore_errors=True)
+    return folder
+
+
+@contextlib.contextmanager
+def _owned(folder: Path) -> Iterator[None]:
+    """Let only one collector work in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / ".collect.lock", wait=False))
+        except BlockingIOError:
+            raise CollectError(
+                f"another process is collecting into {folder}; wait for it, or stop it and start "
+                "again: nothing that is finished is lost"
+            ) from None
+        remove_leftovers(folder)
+        yield
+
+
+def _begin(parts: Path, content: dict[str, Any]) -> None:
+    """Write down what is collected here, or check that it is what was begun."""
+    path = parts / _PLAN
+    if path.is_file():
+        begun = json.loads(path.read_text("utf-8"))
+        if begun != content:
+            raise CollectError(
+                f"{parts.parent} holds an unfinished collection with another configuration "
+                f"({differences(begun, content)}). Give the configuration it was begun with, "
+                f"choose another folder, or delete {parts} to collect anew"
+            )
+    atomic_write(path, json.dumps(content, indent=1).encode())
+    remove_leftovers(parts)
+
+
+def _check_finished(folder: Path, content: dict[str, Any]) -> None:
+    """Refuse to take a finished dataset for one with another configuration."""
+    manifest = read_manifest(folder)
+    have = {"env": manifest.env, "env_spec": dict(manifest.env_spec)}
+    have["config"] = dict(manifest.hyper_parameters)
+    want = {name: content[name] for name in have}
+    if have != want:
+        raise CollectError(
+            f"{folder} holds a finished dataset with another configuration "
+            f"({differences(have, want)}); choose another folder, or delete this one"
+        )
+
+
+def differences(have: dict[str, Any], want: dict[str, Any], prefix: str = "") -> str:
+    """List which values differ, e.g. `config.seed is 0 there, 1 here`."""
+    found = []
+    for name in sorted({*have, *want}):
+        there, here = have.get(name), want.get(name)
+        if isinstance(there, dict) and isinstance(here, dict):
+            found.append(differences(there, here, f"{prefix}{name}."))
+        elif there != here:
+            found.append(f"{prefix}{name} is {there!r} there, {here!r} here")
+    return "; ".join(filter(None, found))
+
+
+def _jobs(suite: TaskSuite, config: CollectConfig, parts: Path, plan_hash: str) -> list[GroupJob]:
+    """Cut the training tasks into groups by their order."""
+    size, tasks = config.tasks_per_group, suite.train_tasks
+    starts = range(0, len(tasks), size)
+    return [
+        GroupJob(suite, config, group, tasks[start : start + size], parts, plan_hash)
+        for group, start in enumerate(starts)
+    ]
+
+
+@contextlib.contextmanager
+def _reporter(jobs: list[GroupJob], progress: OnProgress | None, quiet: bool) -> Iterator[Report]:
+    """Turn the progress of groups into that of the whole."""
+    suite, config = jobs[0].suite, jobs[0].config
+    total = len(suite.train_tasks) * config.transitions
+    latest: dict[int, GroupProgress] = {}
+    with contextlib.ExitStack() as stack:
+        if progress is None and not quiet:
+            progress = stack.enter_context(progress_bar(f"collecting {suite.name}", total))
+
+        def report(news: GroupProgress) -> None:
+            latest[news.group] = news
+            if progress is not None:
+                progress(_overall(jobs, latest, total))
+
+        yield report
+
+
+def _overall(jobs: list[GroupJob], latest: dict[int, GroupProgress], total: int) -> CollectProgress:
+    """Add up the groups that have begun."""
+    done, returns, begun = 0, 0.0, 0
+    for group, news in latest.items():
+        tasks, config = len(jobs[group].tasks), jobs[group].config
+        done += tasks * min(news.rollouts * config.n_steps, config.transitions)
+        returns += tasks * news.recent_return
+        begun += tasks
+    return CollectProgress(done, total, returns / begun)
+
+
+@contextlib.contextmanager
+def progress_bar(title: str, total: int) -> Iterator[OnProgress]:
+    """Draw a bar with the transitions done, the return so far and the time left."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} of {task.total:,}  return {task.fields[mean]:.1f}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns) as bar:
+        line = bar.add_task(title, total=total, mean=0.0)
+        yield lambda news: bar.update(line, completed=news.transitions, mean=news.recent_return)
+
+
+def _finish(folder: Path, jobs: list[GroupJob], content: dict[str, Any], workers: int) -> None:
+    """Write each task's file and, last, the manifest."""
+    suite, config = jobs[0].suite, jobs[0].config
+    files: list[TaskFile] = []
+    seconds = 0.0
+    for job in jobs:
+        parts = read_parts(job.parts, job.group, job.plan_hash)
+        seconds += sum(part.seconds for part in parts)
+        for history in histories(job, parts):
+            files.append(write_history(folder, history, suite.spaces))
+    write_manifest(
+        folder,
+        Manifest(
+            env=suite.name,
+            env_spec=content["env_spec"],
+            spaces=suite.spaces,
+            split="train",
+            seed=config.seed,
+            source="ppo",
+            hyper_parameters=content["config"],
+            code_version=_code_version(),
+            files=tuple(files),
+            wall_seconds=seconds / min(workers, len(jobs)),
+        ),
+    )
+
+
+def histories(job: GroupJob, parts: list[Part]) -> Iterator[History]:
+    """Put the parts of a group together again, one task after the other."""
+    coordinates = StateIndex(job.suite.spaces.state).coordinates
+    action_type = job.suite.spaces.action.dtype
+    keep = job.config.transitions
+    states, actions, rewards, ends = (
+        np.concatenate([getattr(part, name) for part in parts])[:keep]
+        for name in ("states", "actions", "rewards", "ends")
+    )
+    for slot, task in enumerate(job.tasks):
+        last = np.flatnonzero(ends[:, slot])
+        yield History(
+            task=task,
+            states=coordinates[states[:, slot]].reshape(keep, *job.suite.spaces.state.shape),
+            actions=actions[:, slot].astype(action_type),
+            rewards=np.ascontiguousarray(rewards[:, slot]),
+            lengths=np.diff(last, prepend=-1).astype(np.int32),
+        )
+
+
+def _code_version() -> str:
+    try:
+        return importlib.metadata.version("radt")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,134 @@
+"""One tree of frozen dataclasses per run, and where each of its values came from.
+
+The defaults are the paper's. A budget, a method's preset, a JSON file and `--set a.b=c` are laid
+over them in this order; each layer is a nested dictionary, and the whole is decoded once, strictly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from radt.agent import ActionRule
+from radt.collect import CollectConfig
+from radt.decode import DecodeError, decode, parse_assignment
+from radt.learn import LearnConfig
+from radt.methods import METHODS
+from radt.model.policy import ModelConfig
+
+Budget = Literal["smoke", "laptop", "paper"]
+Split = Literal["final", "tune"]
+
+
+@dataclass(frozen=True)
+class EmbedderConfig:
+    """The Decision Transformer whose hidden states are the keys of a memory."""
+
+    model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
+    updates: int = 100_000
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """How in-context learning is measured; the same for every method in a table."""
+
+    trials: int = 40
+    rule: ActionRule = field(default_factory=ActionRule)
+    also_on: tuple[str, ...] = ()  # other environments with the same spaces, same weights
+    validation_trials: int = 10  # trials of an evaluation during training
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a run's outcome."""
+
+    env: str
+    method: str
+    options: Any  # the method's own dataclass
+    seed: int = 0
+    budget: Budget = "laptop"
+    split: Split = "final"  # tune: train on all but the last fifth of training tasks, test on it
+    collect: CollectConfig = field(default_factory=CollectConfig)
+    embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
+    learn: LearnConfig = field(default_factory=LearnConfig)
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that `from_json` takes back."""
+        return dict(json.loads(json.dumps(dataclasses.asdict(self))))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Values from one source, nested as the tree is."""
+
+    source: str  # "budget laptop", "--set", a file's name
+    values: Mapping[str, Any]
+
+
+def from_json(values: Mapping[str, Any], where: str = "config") -> RunConfig:
+    """Decode a run's config, the method's options with the method's own dataclass."""
+    method = values.get("method")
+    if not isinstance(method, str):
+        raise DecodeError(f"{where}: method must be a name, one of {', '.join(METHODS.names())}")
+    options = decode(METHODS[method].options, values.get("options", {}), f"{where}.options")
+    return decode(RunConfig, {**values, "options": options}, where)
+
+
+def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
+    """Lay layers over each other; return the config and the source of every value by its path."""
+    merged: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for layer in layers:
+        _lay(merged, layer.values)
+        sources |= {path: layer.source for path in leaves(layer.values)}
+    config = from_json(merged)
+    known = leaves(config.to_json())
+    return config, {path: sources.get(path, "default (paper)") for path in known}
+
+
+def overrides(assignments: Sequence[str]) -> Layer:
+    """Turn `a.b=c` texts into a layer."""
+    values: dict[str, Any] = {}
+    for text in assignments:
+        path, value = parse_assignment(text)
+        _lay(values, _nested(path, value))
+    return Layer("--set", values)
+
+
+def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested values to dotted paths."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        flat |= leaves(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value}
+    return flat
+
+
+def differences(old: RunConfig, new: RunConfig) -> list[str]:
+    """Say which values differ between two configs."""
+    before, after = leaves(old.to_json()), leaves(new.to_json())
+    return [
+        f"{path}: {before.get(path)!r} there, {after.get(path)!r} now"
+        for path in sorted(before.keys() | after.keys())
+        if before.get(path) != after.get(path)
+    ]
+
+
+def _lay(base: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for name, value in over.items():
+        if isinstance(value, Mapping) and isinstance(base.get(name), dict):
+            _lay(base[name], value)
+        else:
+            base[name] = json.loads(json.dumps(value))
+
+
+def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
+    if not all(path):
+        raise DecodeError(f"{'.'.join(path)!r} has an empty name; write a.b=c")
+    for name in reversed(path):
+        value = {name: value}
+    return dict(value)

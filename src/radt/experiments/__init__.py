@@ -1,0 +1,1 @@
+"""Named experiments at the budgets smoke, laptop and paper."""

@@ -1,0 +1,83 @@
+"""What each budget and each method changes about the paper's defaults.
+
+`smoke` takes seconds and shows that everything holds together, `laptop` takes minutes on two CPU
+cores, `paper` is the paper's own tables on one GPU. `ra-dt` is the paper's method at every budget;
+all that is ours stands under `ra-dt+`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from radt.collect import paper_config
+from radt.config import Layer
+from radt.envs.suite import SUITES
+from radt.methods import METHODS
+
+SMALL_MODEL = {"layers": 3, "width": 64, "heads": 4, "dropout": 0.0, "tokens": "fused"}
+TINY_MODEL = {**SMALL_MODEL, "layers": 1, "width": 16, "heads": 2}
+
+BUDGETS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "laptop": {
+        "learn": {
+            "updates": 4000,
+            "batch_size": 64,
+            "learning_rate": 1e-3,
+            "final_learning_rate": 1e-5,
+            "warmup": 100,
+            "evaluate_every": 1000,
+            "save_every": 250,
+        },
+        "embedder": {"model": SMALL_MODEL | {"layers": 2}, "updates": 1000},
+    },
+    "smoke": {
+        "collect": {"transitions": 512, "n_steps": 256, "n_epochs": 1, "rollouts_per_part": 1},
+        "learn": {
+            "updates": 6,
+            "batch_size": 8,
+            "learning_rate": 1e-3,
+            "warmup": 2,
+            "evaluate_every": 3,
+            "log_every": 2,
+            "save_every": 2,
+        },
+        "embedder": {"model": TINY_MODEL, "updates": 3},
+        "evaluate": {"trials": 2, "validation_trials": 1},
+    },
+}
+
+MODELS = {"laptop": SMALL_MODEL, "smoke": TINY_MODEL}
+
+PLUS: dict[str, Any] = {
+    "options": {
+        "best_fraction": 0.4,
+        "memory": {"store_above": 0.0, "retrieve_every": 0},
+    }
+}
+
+ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
+
+
+def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
+    """Return the layers that a name of an environment, a method and a budget stand for."""
+    suite, entry = SUITES[env], METHODS[method]
+    layers = [
+        Layer("run", {"env": env, "method": method, "budget": budget, "options": {}}),
+        Layer(f"environment {env}", {"collect": asdict(paper_config(suite.name))}),
+        Layer(f"environment {env}", {"evaluate": {"trials": suite.trials}}),
+        Layer(f"budget {budget}", BUDGETS[budget]),
+    ]
+    if budget != "paper":
+        layers.append(Layer(f"budget {budget}", {"evaluate": {"rule": ACTION_RULE}}))
+    if entry.learns and budget in MODELS:
+        layers.append(Layer(f"budget {budget}", {"options": {"model": MODELS[budget]}}))
+    layers.extend(_method_layers(method))
+    return layers
+
+
+def _method_layers(method: str) -> list[Layer]:
+    changes: Mapping[str, Mapping[str, Any]] = {"ra-dt+": PLUS}
+    return [Layer(f"method {method}", changes[method])] if method in changes else []

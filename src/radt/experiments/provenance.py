@@ -1,0 +1,59 @@
+"""Where a result comes from: code version, machine, and how long each phase took."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def code_version() -> str:
+    """Return the package's version and, in a checkout, the commit it runs from."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return version("radt")
+    return f"{version('radt')}+{described}"
+
+
+def machine() -> dict[str, Any]:
+    """Describe what the run ran on, without naming it."""
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+class Stopwatch:
+    """Seconds of wall time by phase, over all the times a run was started."""
+
+    def __init__(self, seconds: dict[str, float] | None = None) -> None:
+        self.seconds = dict(seconds or {})
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a phase."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - started
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 2)

@@ -1,0 +1,84 @@
+"""Scores of in-context learning and how sure they are.
+
+The score of a run is, per task, the mean return of the last ten trials. Intervals are percentile
+bootstraps: *stratified* resamples seeds within each task (as rliable does; the tasks are the
+population), *nested* resamples tasks and seeds together (the tasks are a sample).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LATE = 10  # trials 31-40 of 40
+EARLY = 5  # trials 1-5
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} [{self.low:.1f}, {self.high:.1f}]"
+
+
+def late_score(returns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average the last ten trials: [..., trial] -> [...]."""
+    return np.asarray(returns[..., -LATE:].mean(axis=-1))
+
+
+def improvement(returns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Subtract the mean of the first five trials from the score: [..., trial] -> [...]."""
+    return np.asarray(late_score(returns) - returns[..., :EARLY].mean(axis=-1))
+
+
+def stratified_interval(
+    scores: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Interval:
+    """Resample seeds within tasks; scores are [seed, task]."""
+    seeds, tasks = scores.shape
+    drawn = rng.integers(seeds, size=(resamples, seeds, tasks))
+    means = scores[drawn, np.arange(tasks)].mean(axis=(1, 2))  # [resamples]
+    return _percentiles(scores, means)
+
+
+def nested_interval(
+    scores: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Interval:
+    """Resample tasks, and seeds within the tasks drawn; scores are [seed, task]."""
+    seeds, tasks = scores.shape
+    task = rng.integers(tasks, size=(resamples, 1, tasks))
+    seed = rng.integers(seeds, size=(resamples, seeds, tasks))
+    return _percentiles(scores, scores[seed, task].mean(axis=(1, 2)))
+
+
+def _percentiles(scores: NDArray[np.float64], means: NDArray[np.float64]) -> Interval:
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Interval(float(scores.mean()), float(low), float(high))
+
+
+def found_by(returns: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Count the tasks in which something was rewarded by each trial: [task, trial] -> [trial]."""
+    return np.asarray((np.cumsum(returns > 0, axis=1) > 0).sum(axis=0))
+
+
+def after_finding(returns: NDArray[np.float64]) -> float:
+    """Average the trials that come after each task's first rewarded one; nan if there are none."""
+    found = np.cumsum(returns > 0, axis=1) > 0  # [task, trial]
+    later = np.zeros_like(found)
+    later[:, 1:] = found[:, :-1]
+    return float(returns[later].mean()) if later.any() else float("nan")
+
+
+def normalised(
+    score: NDArray[np.float64], random: NDArray[np.float64], best: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Scale scores so that chance is 0 and the reference 1."""
+    return (score - random) / (best - random)

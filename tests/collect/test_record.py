@@ -1,0 +1,212 @@
+"""A collection that is killed and started again ends in the same files as one that is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from radt.collect import CollectConfig, CollectError, CollectProgress, collect
+from radt.collect.parts import PARTS, identity, part_path, plan, read_part
+from radt.collect.record import differences, progress_bar
+from radt.collect.workers import locked
+from radt.data import Dataset, read_manifest
+from radt.envs import SUITES, DarkRoomSuite
+
+TASKS = (0, 1, 2, 3, 4)
+CONFIG = CollectConfig(
+    n_steps=256,
+    n_epochs=2,
+    transitions=1500,  # not a whole number of rollouts, nor of episodes
+    tasks_per_group=3,
+    rollouts_per_part=2,
+)
+
+
+def tiny_suite(name: str = "dark-room-10x10") -> DarkRoomSuite:
+    suite = SUITES[name]
+    assert isinstance(suite, DarkRoomSuite)
+    return replace(suite, train_tasks=TASKS)
+
+
+def hashes(folder: Path) -> list[tuple[int, str]]:
+    return [(entry.task, entry.sha256) for entry in read_manifest(folder).files]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Collect once without a break."""
+    return collect(tiny_suite(), CONFIG, tmp_path_factory.mktemp("whole"), workers=1, quiet=True)
+
+
+def test_the_dataset_holds_every_transition_in_order(finished: Path) -> None:
+    manifest = read_manifest(finished)
+    assert [entry.task for entry in manifest.files] == list(TASKS)
+    assert {entry.transitions for entry in manifest.files} == {1500}
+    assert {entry.episodes for entry in manifest.files} == {15}
+    assert manifest.hyper_parameters["n_steps"] == 256
+    assert manifest.env_spec == {"room": plan(tiny_suite(), CONFIG)["env_spec"]["room"]}
+    assert manifest.wall_seconds > 0
+    assert sorted(path.suffix for path in finished.iterdir() if path.suffix) == [".h5"] * 5 + [
+        ".json",
+        ".lock",
+    ] or not (finished / PARTS).exists()
+
+
+def test_the_recorded_steps_obey_the_environment(finished: Path) -> None:
+    suite = tiny_suite()
+    with __import__("h5py").File(finished / "task-00002.h5") as file:
+        states, actions, rewards = (file[name][:] for name in ("states", "actions", "rewards"))
+    env = suite.make(2)
+    for episode in range(15):
+        state, _ = env.reset()
+        for step in range(episode * 100, episode * 100 + 100):
+            assert state.tolist() == states[step].tolist()
+            state, reward, *_ = env.step(int(actions[step]))
+            assert reward == rewards[step]
+
+
+def test_two_workers_make_the_same_files_as_one(finished: Path, tmp_path: Path) -> None:
+    news: list[CollectProgress] = []
+    collect(tiny_suite(), CONFIG, tmp_path, workers=2, progress=news.append)
+    assert hashes(tmp_path) == hashes(finished)
+    assert news[-1].transitions == news[-1].total == 5 * 1500
+    assert all(0 <= report.recent_return <= 100 for report in news)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process at any report."""
+
+
+def collect_with_kills(folder: Path, suite: DarkRoomSuite, kills: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(kills):
+        left = int(rng.integers(1, 5))
+
+        def stop(_: CollectProgress) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        try:
+            collect(suite, CONFIG, folder, workers=1, progress=stop)
+        except Killed:
+            continue
+    collect(suite, CONFIG, folder, workers=1, quiet=True)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_between_rollouts_and_resumed(finished: Path, tmp_path: Path, seed: int) -> None:
+    collect_with_kills(tmp_path, tiny_suite(), kills=6, seed=seed)
+    assert hashes(tmp_path) == hashes(finished)
+
+
+def test_noisy_environments_resume_too(tmp_path: Path) -> None:
+    suite = tiny_suite("dark-room-10x10-slip")
+    collect(suite, CONFIG, tmp_path / "whole", workers=1, quiet=True)
+    collect_with_kills(tmp_path / "killed", suite, kills=6, seed=2)
+    assert hashes(tmp_path / "killed") == hashes(tmp_path / "whole")
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from radt.collect import collect
+from tests.collect.test_record import CONFIG, tiny_suite
+
+if __name__ == "__main__":
+    collect(tiny_suite(), CONFIG, Path(sys.argv[1]), workers=2, progress=lambda news: print("."))
+"""
+
+
+def kill_at_random(folder: Path, script: Path, rng: np.random.Generator) -> None:
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(root), str(root / "src")])
+    process = subprocess.Popen(
+        [sys.executable, "-u", str(script), str(folder)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert process.stdout is not None
+    process.stdout.readline()  # it has begun to record
+    time.sleep(float(rng.uniform(0, 0.3)))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    "kills", [pytest.param(1, id="once"), pytest.param(10, id="ten", marks=pytest.mark.long)]
+)
+def test_sigkill_and_resume(finished: Path, tmp_path: Path, kills: int) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    folder = tmp_path / "data"
+    rng = np.random.default_rng(kills)
+    for _ in range(kills):
+        kill_at_random(folder, script, rng)
+    collect(tiny_suite(), CONFIG, folder, workers=1, quiet=True)
+    assert hashes(folder) == hashes(finished)
+
+
+def test_a_finished_dataset_is_left_alone(finished: Path) -> None:
+    before = (finished / "manifest.json").stat().st_mtime_ns
+    collect(tiny_suite(), CONFIG, finished, quiet=True)
+    assert (finished / "manifest.json").stat().st_mtime_ns == before
+
+
+def test_another_configuration_is_refused(finished: Path, tmp_path: Path) -> None:
+    with pytest.raises(CollectError, match=r"config.seed is 0 there, 1 here"):
+        collect(tiny_suite(), replace(CONFIG, seed=1), finished, quiet=True)
+
+    def stop(_: CollectProgress) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        collect(tiny_suite(), CONFIG, tmp_path, workers=1, progress=stop)
+    with pytest.raises(CollectError, match=r"unfinished collection .*config.gamma is 0.99 there"):
+        collect(tiny_suite(), replace(CONFIG, gamma=0.9), tmp_path, quiet=True)
+
+
+def test_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
+    path = part_path(tmp_path, 0, 0)
+    path.write_bytes(b"not a part")
+    with pytest.raises(CollectError, match=r"group-000-part-000.safetensors.*Delete it"):
+        read_part(path, identity(plan(tiny_suite(), CONFIG)))
+
+
+def test_two_collectors_do_not_share_a_folder(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path / ".collect.lock", wait=False),
+        pytest.raises(CollectError, match="another process is collecting"),
+    ):
+        collect(tiny_suite(), CONFIG, tmp_path, quiet=True)
+
+
+def test_workers_must_be_positive(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        collect(tiny_suite(), CONFIG, tmp_path, workers=0)
+
+
+def test_differences_name_the_values() -> None:
+    have, want = {"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}, "d": 4}
+    assert differences(have, want) == "a.c is 2 there, 3 here; d is None there, 4 here"
+
+
+def test_the_bar_shows_the_return(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("collecting", 10) as report:
+        report(CollectProgress(10, 10, 12.34))
+    assert "return 12.3" in capsys.readouterr().out
+
+
+def test_the_data_reader_takes_it(finished: Path) -> None:
+    assert Dataset is not None
+    assert read_manifest(finished).spaces == tiny_suite().spaces
