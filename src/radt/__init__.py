@@ -1,1 +1,85 @@
-"""External memory for decision-making agents: the Retrieval-Augmented Decision Transformer."""
+"""External memory for decision-making agents: the Retrieval-Augmented Decision Transformer.
+
+    config = radt.preset("dark-room-10x10", "ra-dt+", "laptop")
+    radt.collect(config)
+    radt.train(config, "runs/x")
+    radt.evaluate(config, "runs/x")
+    agent = radt.load("runs/x").agent()
+
+Importing radt registers its environments with Gymnasium and loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import radt.envs  # registers the environments  # noqa: F401
+
+if TYPE_CHECKING:
+    from radt.agent import Agent
+    from radt.api import collect, evaluate, preset, run, train
+    from radt.config import RunConfig
+    from radt.loading import Loaded, load, shipped
+
+_HOMES = {
+    "Agent": "radt.agent",
+    "Loaded": "radt.loading",
+    "RunConfig": "radt.config",
+    "collect": "radt.collect",  # the subpackage, which can be called: see below
+    "evaluate": "radt.api",
+    "load": "radt.loading",
+    "preset": "radt.api",
+    "run": "radt.api",
+    "shipped": "radt.loading",
+    "train": "radt.api",
+}
+
+__all__ = [
+    "Agent",
+    "Loaded",
+    "RunConfig",
+    "collect",
+    "evaluate",
+    "load",
+    "preset",
+    "run",
+    "shipped",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for the first time it is."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'radt' has no attribute {name!r}")
+    home = importlib.import_module(_HOMES[name])
+    return home if name == "collect" else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _CollectPackage(ModuleType):
+    """Lets `radt.collect(config)` stand beside `from radt.collect import CollectConfig`."""
+
+    def __call__(self, config: RunConfig, workers: int = 2, quiet: bool = True) -> Any:
+        """Make the dataset that the config asks for, unless it exists, and return its folder."""
+        from radt.api import collect
+
+        return collect(config, workers, quiet)
+
+
+class _Package(ModuleType):
+    """The module `radt`, which the import system tells of each subpackage it has loaded."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "collect" and isinstance(value, ModuleType):
+            value.__class__ = _CollectPackage
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -32,6 +32,13 @@ class ActionRule:
     explore_temperature: float | None = None  # until a task's first reward; None: the same
     keep_best: int | None = None  # sample only among so many actions; the authors' code: 2
 
+    def __post_init__(self) -> None:
+        for temperature in (self.temperature, self.explore_temperature or 0.0):
+            if not 0 <= temperature < np.inf:
+                raise ValueError(f"a temperature must be a number from 0 on, not {temperature}")
+        if self.keep_best is not None and self.keep_best < 1:
+            raise ValueError(f"keep_best must leave at least one action, not {self.keep_best}")
+
     def choose(
         self, logits: Tensor, uniform: NDArray[np.float64], exploring: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
@@ -40,12 +47,14 @@ class ActionRule:
         temperature = np.where(exploring, explore, self.temperature)[:, None]  # [B, 1]
         values = logits.double().cpu().numpy()
         if self.keep_best is not None:
-            floor = np.sort(values, axis=1)[:, -self.keep_best][:, None]
+            kept = min(self.keep_best, values.shape[1])
+            floor = np.sort(values, axis=1)[:, -kept][:, None]
             values = np.where(values >= floor, values, -np.inf)
         values = values - values.max(axis=1, keepdims=True)
         chance = np.exp(values / np.maximum(temperature, 1e-9))
         ladder = np.cumsum(chance, axis=1)
-        return np.asarray((ladder < uniform[:, None] * ladder[:, -1:]).sum(axis=1))
+        above_zero = np.maximum(uniform, np.finfo(np.float64).tiny)  # 0 would take any first action
+        return np.asarray((ladder < above_zero[:, None] * ladder[:, -1:]).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,11 @@ class Agent:
         return self.actor.retrieval
 
     @property
+    def asked(self) -> NDArray[np.int64]:
+        """The slots that the rows of `retrieval` belong to, [B]."""
+        return self.actor.asked
+
+    @property
     def is_acting(self) -> NDArray[np.bool_]:
         """Which slots' last action counts; the others are being reset, [slots]."""
         acting = np.zeros(self.slots, dtype=bool)
@@ -114,6 +128,7 @@ class Agent:
         self._tasks_started[chosen] += 1
         self._between[chosen] = True
         self._dummy[chosen] = False
+        self._acting = np.setdiff1d(self._acting, chosen)  # what comes of it is of the old task
 
     def act(self, obs: ArrayLike) -> Any:
         """Choose the next action, or one per slot, for the states the environments are in."""
@@ -150,8 +165,15 @@ class Agent:
         self._needs_memory().save(Path(path))
 
     def load(self, path: str | Path) -> None:
-        """Replace the memory by one that was saved."""
-        self._needs_memory().load(Path(path))
+        """Replace the memory by one that was saved, and go on after its last trials."""
+        memory = self._needs_memory()
+        memory.load(Path(path))
+        entries = memory.entries
+        for slot in range(self.slots):
+            own = entries.rows(entries.task == slot)
+            if len(own):
+                self.trials.trial[slot] = int(own.age.max()) + 1
+                self.trials.rewarded[slot] = bool((own.total_return > 0).any())
 
     def _needs_memory(self) -> Memory:
         if self.memory is None:

@@ -6,26 +6,29 @@ encoder, and in the header the options, the spaces and the format's version. Not
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from radt.decode import decode
+from radt.decode import DecodeError, decode
 from radt.files import atomic_write
 from radt.memory.embed import DecisionTransformerEmbedder, Embedder
-from radt.methods.method import METHODS, Method
+from radt.methods.method import METHODS, Method, MethodEntry
 from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.registry import UnknownNameError
 from radt.spaces import TaskSpaces
 
 VERSION = 1
-MOST_PARAMETERS = 2_000_000_000
+SEAL = "sha256"
+T = TypeVar("T")
 
 
 class CheckpointError(ValueError):
@@ -49,6 +52,8 @@ class Card:
 
 def save_checkpoint(path: Path, method: Method, card: Card) -> None:
     """Write a method and its card."""
+    if not method.networks:
+        raise ValueError(f"{method.name} learns nothing, so there is nothing to save of it")
     tensors = {
         f"{part}.{name}": value
         for part, network in method.networks.items()
@@ -62,8 +67,8 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
     """Rebuild a method from its checkpoint; shapes are compared before weights are read."""
     shapes, header = read_header(path)
     card = _read_card(path, header)
-    entry = METHODS[card.method]
-    options = decode(entry.options, card.options, where=f"{path}: options")
+    entry = _entry(path, card)
+    options = _decoded(path, entry.options, card.options)
     _check_shapes(path, shapes, card, options)
     tensors, _ = read_tensors(path)
     embedder: Embedder | None = None
@@ -81,14 +86,30 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
     """Write named tensors and a header at once."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    atomic_write(path, safetensors.torch.save(plain, metadata=dict(header)))
+    sealed = {**header, SEAL: seal(plain, header)}
+    atomic_write(path, safetensors.torch.save(plain, metadata=sealed))
+
+
+def seal(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
+    """Hash all that a file says, so that damage is noticed wherever it is."""
+    digest = hashlib.sha256(json.dumps(dict(header), sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read all tensors and the header."""
+    """Read all tensors and the header, and check that nobody changed them."""
     _, header = read_header(path)
     with safetensors.safe_open(path, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if header.pop(SEAL, None) != seal(tensors, header):
+        raise CheckpointError(
+            f"{path} was damaged or edited after it was written (its sha256 does not fit); "
+            "delete it and train again"
+        )
+    return tensors, header
 
 
 def read_header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
@@ -112,38 +133,70 @@ def _read_card(path: Path, header: dict[str, str]) -> Card:
     try:
         content = json.loads(header["radt"])
         version, card = content["version"], content["card"]
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, RecursionError, json.JSONDecodeError) as error:
         raise CheckpointError(f"{path} holds tensors but is no checkpoint of radt") from error
     if version != VERSION:
         raise CheckpointError(
             f"{path} has format {version}, this radt reads {VERSION}; install the radt it names"
         )
-    return decode(Card, card, where=str(path))
+    return _decoded(path, Card, card)
+
+
+def _decoded(path: Path, kind: type[T], values: Any) -> T:
+    try:
+        return decode(kind, values, where=kind.__name__)
+    except DecodeError as error:
+        raise CheckpointError(
+            f"{path} says something of itself that cannot be ({error}); it was damaged or written "
+            "by another version of radt"
+        ) from error
+
+
+def _entry(path: Path, card: Card) -> MethodEntry:
+    try:
+        entry = METHODS[card.method]
+    except UnknownNameError as error:
+        raise CheckpointError(f"{path}: {error}; install the package that adds it") from error
+    if not entry.learns or entry.embeds != (card.embedder is not None):
+        raise CheckpointError(f"{path}: {card.method} has no checkpoint of this kind")
+    return entry
 
 
 def _check_shapes(
     path: Path, found: Mapping[str, tuple[int, ...]], card: Card, options: Any
 ) -> None:
     """Build the networks without memory for weights and compare every shape."""
-    with torch.device("meta"):
-        parts: dict[str, nn.Module] = {}
-        if card.embedder is not None:
-            parts["embedder"] = DecisionTransformer(card.spaces, card.embedder, card.seed)
-        retrieves = card.embedder is not None
-        parts["policy"] = DecisionTransformer(
-            card.spaces, options.model, card.seed, retrieves=retrieves
-        )
-    expected = {
-        f"{part}.{name}": tuple(tensor.shape)
-        for part, network in parts.items()
-        for name, tensor in network.state_dict().items()
-    }
+    for model in filter(None, (options.model, card.embedder)):
+        if model.layers > len(found):  # building them would take for ever
+            raise CheckpointError(
+                f"{path} does not fit its own header: {model.layers} layers in {len(found)} tensors"
+            )
+    try:
+        expected = _expected_shapes(card, options.model)
+    except (RuntimeError, ValueError, OverflowError, ArithmeticError) as error:
+        raise CheckpointError(
+            f"{path} asks for a model that cannot be built ({str(error)[:200]})"
+        ) from error
     if wrong := {n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n)}:
         name = min(wrong)
         raise CheckpointError(
             f"{path} does not fit its own header: {name} is {found.get(name)} and should be "
             f"{expected.get(name)} ({len(wrong)} differ); it was damaged or edited, train again"
         )
+
+
+def _expected_shapes(card: Card, model: ModelConfig) -> dict[str, tuple[int, ...]]:
+    with torch.device("meta"):
+        parts: dict[str, nn.Module] = {}
+        retrieves = card.embedder is not None
+        if card.embedder is not None:
+            parts["embedder"] = DecisionTransformer(card.spaces, card.embedder, card.seed)
+        parts["policy"] = DecisionTransformer(card.spaces, model, card.seed, retrieves=retrieves)
+    return {
+        f"{part}.{name}": tuple(tensor.shape)
+        for part, network in parts.items()
+        for name, tensor in network.state_dict().items()
+    }
 
 
 def _part(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         return _decode_tuple(inner, value, where)
     if origin is list:
         return [_decode(inner[0], item, where) for item in _as_list(value, where)]
-    if origin is dict:
+    if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise _wrong("an object", value, where)
         return {str(key): _decode(inner[1], item, f"{where}.{key}") for key, item in value.items()}
@@ -66,7 +67,12 @@ def _decode_record(kind: type, value: Any, where: str) -> Any:
     if missing:
         raise DecodeError(f"{_at(where)}missing {', '.join(missing)}")
     inside = {n: _decode(hints[n], v, f"{where}.{n}" if where else n) for n, v in value.items()}
-    return kind(**inside)
+    try:
+        return kind(**inside)
+    except DecodeError:
+        raise
+    except ValueError as error:
+        raise DecodeError(f"{_at(where)}{error}") from error
 
 
 def _decode_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
@@ -92,7 +98,9 @@ def _decode_tuple(inner: tuple[Any, ...], value: Any, where: str) -> tuple[Any, 
 
 
 def _decode_plain(kind: Any, value: Any, where: str) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not -sys.float_info.max <= value <= sys.float_info.max:
+            raise _wrong("a finite number", value, where)
         return float(value)
     if isinstance(value, bool) and kind is not bool:
         raise _wrong(kind.__name__, value, where)
@@ -114,7 +122,7 @@ def _as_list(value: Any, where: str) -> list[Any]:
 
 
 def _wrong(expected: str, value: Any, where: str) -> DecodeError:
-    return DecodeError(f"{_at(where)}expected {expected}, got {value!r}")
+    return DecodeError(f"{_at(where)}expected {expected}, got {repr(value)[:80]}")
 
 
 def _at(where: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from radt.agent import Agent
@@ -33,9 +34,11 @@ def in_context_learning(
 ) -> ICLResult:
     """Live through N trials of each task, starting with an empty memory (Algorithm 1).
 
-    The vector environment must reset by itself; its slots are the agent's. A slot that has lived
-    through its trials goes on until the last one has, and what it earns then is not counted.
+    The slots of the vector environment are the agent's, and both must agree on who resets. A slot
+    that has lived through its trials goes on until the last one has, and what it earns then is not
+    counted. `after_step` looks before the agent observes what the step brought.
     """
+    mode = _autoreset_mode(agent, env)
     agent.start_task()  # line 1
     slots = np.arange(env.num_envs)
     returns = np.zeros((env.num_envs, trials))
@@ -52,10 +55,24 @@ def in_context_learning(
         returns[counted, at[counted]] += rewards[counted]
         paid = counted[(rewards[counted] > 0) & (first_reward[counted, at[counted]] < 0)]
         first_reward[paid, at[paid]] = when[paid]
-        agent.observe(rewards, terminated, truncated)  # lines 10-14
         if after_step is not None:
             after_step(step, agent, obs, rewards)
+        agent.observe(rewards, terminated, truncated)  # lines 10-14
+        if mode == AutoresetMode.DISABLED and (over := terminated | truncated).any():
+            obs, _ = env.reset(options={"reset_mask": over})
         if after_trial is not None and int(agent.trials.trial.min()) > finished:
             after_trial(result, finished + 1)
         step += 1
     return result
+
+
+def _autoreset_mode(agent: Agent, env: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """Return how finished episodes are reset, once agent and environment fit each other."""
+    mode = AutoresetMode(env.metadata["autoreset_mode"])
+    if (agent.slots, agent.autoreset_mode) != (env.num_envs, mode):
+        raise ValueError(
+            f"an agent of {agent.slots} slots in mode {agent.autoreset_mode.name} cannot act in "
+            f"{env.num_envs} environments in mode {mode.name}; build it with slots={env.num_envs} "
+            f"and autoreset_mode=AutoresetMode.{mode.name}"
+        )
+    return mode

@@ -36,6 +36,11 @@ class LearnConfig:
     log_every: int = 50
     save_every: int = 500
 
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "log_every", "save_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
 
 def learning_rate(config: LearnConfig, update: int) -> float:
     """Rise linearly during the warm-up, then fall along a cosine to the final rate."""
@@ -79,12 +84,11 @@ def learn(
             speed = (finished - since) / (time.monotonic() - started)
             rate = learning_rate(config, update)
             tracker.log(finished, loss=float(loss), grad=float(norm), lr=rate, per_second=speed)
-        if finished % config.save_every == 0 or finished == config.updates:
-            _save(policy, adam, finished, state_file)
         due = config.evaluate_every and finished % config.evaluate_every == 0
         if evaluate is not None and due:
             tracker.log(finished, **evaluate(finished))
-            policy.train()
+        if finished % config.save_every == 0 or finished == config.updates:
+            _save(policy, adam, finished, state_file)  # last, so that nothing above is skipped
     policy.eval()
     tracker.finish()
 

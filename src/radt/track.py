@@ -36,7 +36,10 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
         self._file = path.open("a", encoding="utf-8")
+        if torn:
+            self._file.write("\n")  # a killed writer left half a line
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
         """Append a line."""

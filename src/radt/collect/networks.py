@@ -20,6 +20,7 @@ from torch.optim.adam import adam
 
 POLICY, VALUE = 0, 1  # the two networks of a task
 HIDDEN = 64
+_MINUS_ONE = torch.tensor(-1.0)
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Adam:
     def restore(self, state: Mapping[str, NDArray[np.float32]]) -> None:
         """Continue from what `state` returned."""
         for name, tensor in self._state.items():
-            tensor.copy_(torch.from_numpy(state[name]))
+            tensor.copy_(torch.from_numpy(state[name]).view(tensor.shape))
 
 
 def orthogonal(generator: np.random.Generator, inputs: int, outputs: int, gain: float) -> Tensor:
@@ -184,9 +185,7 @@ def _tanh_layer(inputs: Tensor, weights: Tensor, sums: Tensor, outputs: Tensor) 
     """Write tanh(inputs @ weights) and a last column of ones into `outputs`."""
     # tanh(x) = 2 sigmoid(2x) - 1: torch's sigmoid is three times as fast as its tanh
     torch.baddbmm(sums, inputs, weights, beta=0, alpha=2, out=sums)
-    hidden = outputs[..., :HIDDEN]
-    torch.sigmoid(sums, out=hidden)
-    hidden.mul_(2).sub_(1)
+    torch.add(_MINUS_ONE, torch.sigmoid_(sums), alpha=2, out=outputs[..., :HIDDEN])
     outputs[..., HIDDEN].fill_(1)
 
 

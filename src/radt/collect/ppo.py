@@ -42,8 +42,8 @@ class CollectConfig:
     ent_coef: float = 0.01
     vf_coef: float = 0.5
     max_grad_norm: float = 0.5
-    observation_scale: ObservationScale = "raw"  # grid coordinates as they are, or -1 to 1
-    tasks_per_group: int = 20  # computed as one batch; part of the result up to rounding
+    observation_scale: ObservationScale = "unit"  # grid coordinates from -1 to 1, or as they are
+    tasks_per_group: int = 40  # computed as one batch; part of the result up to rounding
     rollouts_per_part: int = 7  # the most that a killed run has to do again
 
     def __post_init__(self) -> None:
@@ -80,6 +80,8 @@ class GroupLearner:
     """The learning agents of one group of tasks and the environments they act in."""
 
     def __init__(self, suite: TaskSuite, tasks: Sequence[int], config: CollectConfig) -> None:
+        if suite.spaces.action.kind != "discrete":
+            raise ValueError(f"PPO here chooses among discrete actions; {suite.name!r} has others")
         self.tasks, self.config = tuple(tasks), config
         self.index = StateIndex(suite.spaces.state)
         self.actions = suite.spaces.action.size
@@ -176,15 +178,15 @@ def output_gradients(outputs: Tensor, batch: Minibatch, config: CollectConfig) -
     averaged over the samples. A positive advantage pulls until the ratio passes 1 + clip_range,
     a negative one pushes until it passes 1 - clip_range.
     """
-    log_policy = outputs[:, POLICY].log_softmax(dim=1)
+    log_policy = outputs[:, POLICY].log_softmax(dim=1)  # [tasks, actions, D]
     policy = log_policy.exp()
     ratio = policy / batch.probabilities
-    pull = batch.gains * (ratio <= 1 + config.clip_range)
-    pull.addcmul_(batch.losses, (ratio >= 1 - config.clip_range).to(pull.dtype))
-    pull.mul_(ratio).neg_()
-    pull.addcmul_(policy * log_policy, batch.visits.unsqueeze(1), value=config.ent_coef)
+    slope = torch.where(ratio <= 1 + config.clip_range, batch.gains, 0)
+    slope += torch.where(ratio >= 1 - config.clip_range, batch.losses, 0)
+    slope *= -ratio
+    slope.addcmul_(policy * log_policy, batch.visits.unsqueeze(1), value=config.ent_coef)
     gradients = torch.zeros_like(outputs)
-    torch.sub(pull, policy * pull.sum(dim=1, keepdim=True), out=gradients[:, POLICY])
+    gradients[:, POLICY] = slope - policy * slope.sum(dim=1, keepdim=True)
     error = outputs[:, VALUE, 0] * batch.visits - batch.returns
-    torch.mul(error, 2 * config.vf_coef, out=gradients[:, VALUE, 0])
+    gradients[:, VALUE, 0] = 2 * config.vf_coef * error
     return gradients

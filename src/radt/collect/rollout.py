@@ -65,7 +65,7 @@ class Actor:
     def rollout(self, probabilities: Floats, uniforms: Floats) -> Rollout:
         """Act by the tables [tasks, states, actions] with the random numbers [steps, tasks]."""
         tasks, states, actions = probabilities.shape
-        thresholds = probabilities.cumsum(axis=-1)[..., :-1].reshape(-1, actions - 1)
+        thresholds = probabilities.cumsum(axis=-1)[..., :-1].reshape(-1, actions - 1).copy()
         first_row = np.arange(tasks) * states
 
         def choose(step: int) -> Integers:
@@ -90,8 +90,9 @@ class Actor:
             observed, rewards[step], ended, cut, _ = self.env.step(actions[step])
             terminated[step], truncated[step] = ended, cut
             after[step] = self.states = self.index.of(observed)
-            if ended.any() or cut.any():
-                observed, _ = self.env.reset(options={"reset_mask": ended | cut})
+            over = ended | cut
+            if over.any():
+                observed, _ = self.env.reset(options={"reset_mask": over})
                 self.states = self.index.of(observed)
         return Rollout(states, actions, rewards, terminated, truncated, after)
 

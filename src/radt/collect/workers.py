@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from radt.collect.parts import CollectError, join, part_path, read_parts, write_part
+from radt.collect.parts import CollectError, Part, join, part_path, read_parts, write_part
 from radt.collect.ppo import CollectConfig, GroupLearner
 from radt.collect.rollout import Rollout
 from radt.envs.suite import TaskSuite
@@ -44,36 +44,38 @@ class GroupProgress:
 Report = Callable[[GroupProgress], None]
 
 
-def record_group(job: GroupJob, report: Report) -> None:
-    """Record a group's rollouts from its last finished part to the end."""
+def record_group(job: GroupJob) -> Iterator[GroupProgress]:
+    """Record a group's rollouts from its last finished part to the end, telling after each."""
     # A worker whose parent was killed stops at its next report; until then its successor waits.
     with locked(job.parts / f"group-{job.group:03d}.lock", wait=True):
         learner = GroupLearner(job.suite, job.tasks, job.config)
-        part = _continue(learner, job, report)
+        finished = read_parts(job.parts, job.group, job.plan_hash)
+        if finished:
+            yield _progress(job, learner, _live_again(learner, job, finished))
+        number = len(finished)
         while learner.rollouts < job.config.rollouts:
-            begun, rollouts = time.perf_counter(), []
+            seconds, rollouts = 0.0, []
             left = job.config.rollouts - learner.rollouts
             for _ in range(min(job.config.rollouts_per_part, left)):
+                begun = time.perf_counter()
                 rollouts.append(learner.advance())
-                report(_progress(job, learner, rollouts[-1]))
-            recorded = join(rollouts, learner.state(), time.perf_counter() - begun)
-            write_part(part_path(job.parts, job.group, part), recorded, job.plan_hash)
-            part += 1
+                seconds += time.perf_counter() - begun
+                yield _progress(job, learner, rollouts[-1])
+            part = join(rollouts, learner.state(), seconds)
+            write_part(part_path(job.parts, job.group, number), part, job.plan_hash)
+            number += 1
 
 
-def _continue(learner: GroupLearner, job: GroupJob, report: Report) -> int:
-    """Bring a new learner to the end of the finished parts and return their number."""
-    finished = read_parts(job.parts, job.group, job.plan_hash)
-    if finished:
-        actions = np.concatenate([part.actions for part in finished])
-        lived = learner.resume(finished[-1].learner, actions)
-        if not np.array_equal(lived.states, np.concatenate([part.states for part in finished])):
-            raise CollectError(
-                f"{job.suite.name!r} does not pass the same states when it takes the recorded "
-                f"actions again, so this run cannot go on; delete {job.parts} to collect anew"
-            )
-        report(_progress(job, learner, lived))
-    return len(finished)
+def _live_again(learner: GroupLearner, job: GroupJob, finished: list[Part]) -> Rollout:
+    """Bring a new learner and its environments to the end of the finished parts."""
+    actions = np.concatenate([part.actions for part in finished])
+    lived = learner.resume(finished[-1].learner, actions)
+    if not np.array_equal(lived.states, np.concatenate([part.states for part in finished])):
+        raise CollectError(
+            f"{job.suite.name!r} does not pass the same states when it takes the recorded "
+            f"actions again, so this run cannot go on; delete {job.parts} to collect anew"
+        )
+    return lived
 
 
 def _progress(job: GroupJob, learner: GroupLearner, rollout: Rollout) -> GroupProgress:
@@ -87,9 +89,7 @@ def record_groups(jobs: Sequence[GroupJob], workers: int, report: Report) -> Non
     """Record all groups, in this process or in several."""
     workers = min(workers, len(jobs))
     if workers == 1:
-        with one_thread():
-            for job in jobs:
-                record_group(job, report)
+        _take_turns(jobs, report)
         return
     context = multiprocessing.get_context("spawn")
     processes = {}
@@ -107,6 +107,19 @@ def record_groups(jobs: Sequence[GroupJob], workers: int, report: Report) -> Non
             process.join()
 
 
+def _take_turns(jobs: Sequence[GroupJob], report: Report) -> None:
+    """Record some groups side by side, one rollout of each at a time."""
+    with one_thread():
+        recordings = [record_group(job) for job in jobs]
+        while recordings:
+            for recording in list(recordings):
+                progress = next(recording, None)
+                if progress is None:
+                    recordings.remove(recording)
+                else:
+                    report(progress)
+
+
 def _work(jobs: Sequence[GroupJob], sender: Connection) -> None:
     """Record some groups in a process of its own."""
 
@@ -114,9 +127,7 @@ def _work(jobs: Sequence[GroupJob], sender: Connection) -> None:
         sender.send_bytes(json.dumps(astuple(progress)).encode())
 
     try:
-        with one_thread():
-            for job in jobs:
-                record_group(job, report)
+        _take_turns(jobs, report)
         sender.send_bytes(b"null")
     except BrokenPipeError:
         pass  # the parent is gone

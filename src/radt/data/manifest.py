@@ -7,12 +7,12 @@ import hashlib
 import json
 import math
 import re
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from radt.decode import decode
 from radt.files import atomic_write
 from radt.spaces import TaskSpaces
 
@@ -161,8 +161,9 @@ def read_manifest(folder: Path) -> Manifest:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError(f"it is larger than {MAX_MANIFEST_BYTES} bytes")
         content = json.loads(path.read_text("utf-8"), object_pairs_hook=_unique, parse_constant=_no)
-        return typing.cast(Manifest, _decode(Manifest, content, "manifest"))
-    except (OSError, ValueError, RecursionError, OverflowError) as error:
+        _check_keys(content)
+        return decode(Manifest, content, "manifest")
+    except (OSError, ValueError, RecursionError) as error:
         raise unusable(path, f"not a valid manifest: {error}") from error
 
 
@@ -181,32 +182,9 @@ def _no(constant: str) -> None:
     raise ValueError(f"{constant} is not a number here")
 
 
-def _decode(kind: Any, value: Any, where: str) -> Any:
-    """Build a value of the annotated type `kind` from JSON, or say where it does not fit."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind):
-        return _decode_record(kind, value, where)
-    if origin is tuple and isinstance(value, list):
-        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
-        if len(kinds) == len(value):
-            pairs = enumerate(zip(kinds, value, strict=True))
-            return tuple(_decode(k, v, f"{where}[{i}]") for i, (k, v) in pairs)
-    elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    elif type(value) is (dict if origin is Mapping else kind) or value in _choices(kind):
-        return value
-    name = kind.__name__ if origin is None else str(kind)
-    raise ValueError(f"{where} must be {name}, not {str(value)[:80]!r}")
-
-
-def _choices(kind: Any) -> tuple[Any, ...]:
-    return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
-
-
-def _decode_record(kind: Any, value: Any, where: str) -> Any:
-    hints = typing.get_type_hints(kind)
-    names = {item.name for item in dataclasses.fields(kind)}
-    if not isinstance(value, dict) or set(value) != names:
-        given = sorted(value) if isinstance(value, dict) else str(value)[:80]
-        raise ValueError(f"{where} must have exactly the keys {sorted(names)}, not {given}")
-    return kind(**{name: _decode(hints[name], value[name], f"{where}.{name}") for name in value})
+def _check_keys(content: Any) -> None:
+    """Ask for every key, also those that have a default: what is absent was lost."""
+    names = {item.name for item in dataclasses.fields(Manifest)}
+    if not isinstance(content, dict) or set(content) != names:
+        given = sorted(content) if isinstance(content, dict) else str(content)[:80]
+        raise ValueError(f"it must have exactly the keys {sorted(names)}, not {given}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from radt.decode import decode
+from radt.files import atomic_write
 
 
 def code_version() -> str:
@@ -45,8 +49,12 @@ def machine() -> dict[str, Any]:
 class Stopwatch:
     """Seconds of wall time by phase, over all the times a run was started."""
 
-    def __init__(self, seconds: dict[str, float] | None = None) -> None:
-        self.seconds = dict(seconds or {})
+    def __init__(self, file: Path | None = None) -> None:
+        """Go on counting from what `file` holds, and write it after each phase."""
+        self.file = file
+        self.seconds: dict[str, float] = {}
+        if file is not None and file.exists():
+            self.seconds = decode(dict[str, float], json.loads(file.read_text()), str(file))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -57,3 +65,5 @@ class Stopwatch:
         finally:
             spent = time.monotonic() - started
             self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 2)
+            if self.file is not None:
+                atomic_write(self.file, (json.dumps(self.seconds) + "\n").encode())

@@ -6,6 +6,7 @@ Every step looks first at what is already there, so the same command goes on whe
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ import numpy as np
 
 from radt.agent import Agent, Target
 from radt.checkpoint import Card, load_checkpoint, save_checkpoint
-from radt.collect import CollectProgress
+from radt.collect import CollectProgress, paper_config
 from radt.collect import collect as collect_histories
 from radt.config import RunConfig, differences, from_json
 from radt.data import Dataset, dataset_folder
@@ -72,15 +73,25 @@ def claim(run: Run) -> None:
     """Make the run's folder, or check that it belongs to the same config."""
     file = run.out / "config.json"
     if file.exists():
-        before = from_json(json.loads(file.read_text()), where=str(file))
+        before = _read_config(file)
         if changes := differences(before, run.config):
             raise RunError(
                 f"{run.out} belongs to another run:\n  "
                 + "\n  ".join(changes)
                 + "\nChoose another --out, or give the same options to go on with that run."
             )
+        return
     content = json.dumps(run.config.to_json(), indent=2) + "\n"
     atomic_write(file, content.encode())
+
+
+def _read_config(file: Path) -> RunConfig:
+    try:
+        return from_json(json.loads(file.read_text()), where=str(file))
+    except (ValueError, KeyError) as error:
+        raise RunError(
+            f"{file} is not the config of a run of this version ({error}); choose another --out"
+        ) from error
 
 
 def collect(
@@ -90,19 +101,28 @@ def collect(
     progress: Callable[[CollectProgress], None] | None = None,
 ) -> Path:
     """Make the dataset that the config asks for, unless it exists, and return its folder."""
-    folder = dataset_folder(config.env, "ppo", config.collect.seed)
+    folder = dataset_path(config)
     return collect_histories(
         SUITES[config.env], config.collect, folder, workers, progress=progress, quiet=quiet
     )
+
+
+def dataset_path(config: RunConfig) -> Path:
+    """Name the dataset's folder; one that is not made as in the paper carries a hash of how."""
+    recipe, source = config.collect, "ppo"
+    if recipe != paper_config(config.env, recipe.seed):
+        content = json.dumps(asdict(recipe), sort_keys=True)
+        source = f"ppo-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    return dataset_folder(config.env, source, recipe.seed)
 
 
 def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     """Train the config's method on the training tasks and return its checkpoint."""
     path = run.out / CHECKPOINT
     config, entry = run.config, METHODS[run.config.method]
+    claim(run)
     if path.exists() or not entry.learns:
         return path
-    claim(run)
     chosen = dataset.select(run.tasks[0])
     tracker = run.tracker()
     embedder = None
@@ -202,9 +222,9 @@ def live(
 def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
     """Evaluate a trained run on its test tasks and write `icl.json`."""
     path = run.out / RESULT
+    claim(run)
     if path.exists():
         return path
-    claim(run)
     method = load_method(run)
     tracker = run.tracker()
     with watch.phase("evaluate"):

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from radt.agent import Agent
@@ -27,9 +28,10 @@ class Trace:
         retrieval, memory = agent.retrieval, agent.memory
         if retrieval is None or memory is None or self.written >= self.most:
             return
-        row = self.slot
-        if row >= len(retrieval):
+        asked = np.flatnonzero(agent.asked == self.slot)
+        if not len(asked) or not agent.is_acting[self.slot]:
             return
+        row = int(asked[0])
         present = (retrieval.ids[row] >= 0).nonzero().squeeze(1).tolist()
         entries = memory.entries
         candidates = [
@@ -47,8 +49,8 @@ class Trace:
         ]
         line = {
             "step": step,
-            "trial": int(agent.trials.trial[row]),
-            "reward": float(rewards[row]),
+            "trial": int(agent.trials.trial[self.slot]),
+            "reward": float(rewards[self.slot]),
             "chosen": retrieval.chosen[row].tolist(),
             "candidates": candidates,
         }

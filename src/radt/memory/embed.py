@@ -93,14 +93,17 @@ class DecisionTransformerStepper:
         length = self.length[rows]
         place = Place(rows, column, seen=torch.arange(self.size) < length[:, None])
         token = self.model.embed(latest, past=True)  # holds the action before, not the one asked
-        hidden = self.model.trunk.step(token, self.caches, place)  # [B, 1, width]
+        context = self.model.context(latest, None)
+        hidden = self.model.trunk.step(token, self.caches, place, context)  # [B, 1, width]
         self.hidden[rows, column] = hidden[:, 0]
         return self.hidden[rows].sum(1) / length.clamp_max(self.size)[:, None]
 
 
-def fingerprint(model: torch.nn.Module) -> str:
-    """Hash the weights, so that a memory can refuse keys of another embedder."""
-    digest = hashlib.sha256()
+def fingerprint(model: DecisionTransformer) -> str:
+    """Hash the weights and how they are used, so that a memory can refuse another's keys."""
+    config, spaces = model.config, model.spaces
+    usage = (config.heads, config.tokens, spaces.return_scale, spaces.reward_scale)
+    digest = hashlib.sha256(repr(usage).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())

@@ -95,8 +95,8 @@ class FlatIndex:
             self._members = _group(self.partition)
         if not self._members.numel():
             return torch.full((len(partition), 0), -1)
-        known = partition < len(self._members)
-        rows = self._members[partition.clamp_max(len(self._members) - 1)]
+        known = (partition >= 0) & (partition < len(self._members))
+        rows = self._members[partition.clamp(0, len(self._members) - 1)]
         return torch.where(known[:, None], rows, -1)
 
 
@@ -194,7 +194,7 @@ class FaissIndex:
     ) -> tuple[Tensor, Tensor]:
         """Return relevance and ids, both [B, k], best first; absent: -inf and -1."""
         directions = unit(queries).float().numpy()
-        if partition is None:
+        if partition is None or not len(partition):
             return self._search_one(directions, k, None)
         found = [
             self._search_one(directions[row : row + 1], k, int(part))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import safetensors
@@ -25,6 +25,9 @@ from radt.memory.store import RamStore, stack
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
+VERSION = "1"
+MOST = 100_000  # steps of a context, candidates of a search, chunks of a query
+
 
 @dataclass(frozen=True)
 class MemoryConfig:
@@ -40,9 +43,20 @@ class MemoryConfig:
     store_above: float | None = None  # store only trials with a larger return; None: all
     dedup: float | None = None  # drop new entries more similar than this to a stored one
 
+    def __post_init__(self) -> None:
+        for name in ("context_len", "top_l", "top_k"):
+            if not 1 <= getattr(self, name) <= MOST:
+                raise ValueError(f"{name} must lie in 1..{MOST}, not {getattr(self, name)}")
+        if self.retrieve_every < 0:
+            raise ValueError(f"retrieve_every must be 0 or more, not {self.retrieve_every}")
+
 
 class MemoryMismatchError(ValueError):
     """A memory that was written with another embedder or for other spaces."""
+
+
+class MemoryFileError(ValueError):
+    """A file that is missing, damaged, or no memory of this format."""
 
 
 class Memory:
@@ -70,9 +84,13 @@ class Memory:
             return
         first = len(self)
         new = self.store.write(kept)
-        keys = self.embed(kept, new)
+        try:
+            keys = self.embed(kept, new)
+            self.index.add(keys, new.task)
+        except Exception:
+            self.store.keep(torch.arange(len(self)) < first)  # what was refused leaves no trace
+            raise
         self.keys = torch.cat([self.keys, keys])
-        self.index.add(keys, new.task)
         if self.config.dedup is not None:
             self._drop_duplicates(first, self.config.dedup)
 
@@ -107,7 +125,8 @@ class Memory:
 
     def _drop_duplicates(self, first: int, threshold: float) -> None:
         """Drop new entries that resemble older ones, and new ones among themselves."""
-        kept = deduplicate(self.keys, self.entries, threshold, order="chronological")
+        as_written = replace(self.entries, age=torch.arange(len(self)))
+        kept = deduplicate(self.keys, as_written, threshold, order="chronological")
         kept[:first] = True
         self._keep(kept)
 
@@ -135,26 +154,63 @@ class Memory:
         """Write keys, entries and chunks to one safetensors file."""
         tensors = {"keys": self.keys, **_columns("entry", self.entries)}
         tensors |= _columns("chunk", self.store.all_chunks)
-        header = {"radt_memory": "1", "identity": json.dumps(self.identity(), sort_keys=True)}
+        header = {"radt_memory": VERSION, "identity": json.dumps(self.identity(), sort_keys=True)}
         contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
         atomic_write(path, safetensors.torch.save(contiguous, metadata=header))
 
     def load(self, path: Path) -> None:
         """Replace the contents by a saved memory of the same embedder and spaces."""
+        tensors, theirs = read_memory(path)
+        if differing := [k for k, v in self.identity().items() if theirs.get(k) != v]:
+            raise MemoryMismatchError(
+                f"{path} was written with another {', '.join(differing)}; a memory only works "
+                "with the agent that wrote it. Load that agent, or start with an empty memory."
+            )
+        index = self._new_index()
+        try:
+            entries, chunks = Entries(**_pick("entry", tensors)), Batch(**_pick("chunk", tensors))
+            keys = tensors["keys"]
+            _check_columns(keys, entries, chunks, self.store.all_chunks)
+            index.add(keys, entries.task)
+        except (KeyError, TypeError, ValueError) as error:
+            raise MemoryFileError(
+                f"{path} is no complete memory ({error}); delete it and start with an empty one"
+            ) from error
+        self.store.restore(entries, chunks)
+        self.keys, self.index = keys, index
+
+
+def read_memory(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
+    """Read a saved memory's tensors and what it says its keys and chunks depend on."""
+    if not path.exists():
+        raise MemoryFileError(f"there is no memory at {path}; save one first, or start empty")
+    try:
         with safetensors.safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            theirs = json.loads(header.get("identity", "{}"))
-            if differing := [k for k, v in self.identity().items() if theirs.get(k) != v]:
-                raise MemoryMismatchError(
-                    f"{path} was written with another {', '.join(differing)}; a memory only works "
-                    "with the agent that wrote it. Load that agent, or start with an empty memory."
-                )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        entries = Entries(**_pick("entry", tensors))
-        self.store.restore(entries, Batch(**_pick("chunk", tensors)))
-        self.keys = tensors["keys"]
-        self.index = self._new_index()
-        self.index.add(self.keys, entries.task)
+        version, identity = header.get("radt_memory"), json.loads(header.get("identity", "{}"))
+    except (safetensors.SafetensorError, OSError, json.JSONDecodeError) as error:
+        raise MemoryFileError(
+            f"{path} is damaged or no safetensors file ({error}); delete it and start with an "
+            "empty memory"
+        ) from error
+    if version != VERSION or not isinstance(identity, dict):
+        raise MemoryFileError(
+            f"{path} is no memory of format {VERSION} (it says {version!r}); give a file that "
+            "Memory.save wrote"
+        )
+    return tensors, identity
+
+
+def _check_columns(keys: Tensor, entries: Entries, chunks: Batch, like: Batch) -> None:
+    """Refuse columns of different lengths, and chunks of other shapes or types than ours."""
+    named = {"keys": keys, **_columns("entry", entries), **_columns("chunk", chunks)}
+    for name, tensor in named.items():
+        if tensor.ndim < 1 or len(tensor) != len(keys):
+            raise ValueError(f"{name} is {list(tensor.shape)} beside {len(keys)} keys")
+    for name, ours in _columns("chunk", like).items():
+        if (named[name].shape[1:], named[name].dtype) != (ours.shape[1:], ours.dtype):
+            raise ValueError(f"{name} is {named[name].dtype}{list(named[name].shape)}")
 
 
 def _columns(prefix: str, record: Entries | Batch) -> dict[str, Tensor]:

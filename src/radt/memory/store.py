@@ -45,6 +45,8 @@ class DatasetStore:
 
     def chunks(self, ids: Tensor) -> Batch:
         """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
+        if not len(self.entries):
+            return _nothing(self.dataset.spaces, ids.shape, self.context_len)
         known = ids.clamp_min(0).flatten()
         batch = self.dataset.windows(
             self.entries.episode[known].numpy(),
@@ -104,8 +106,7 @@ class RamStore:
     def chunks(self, ids: Tensor) -> Batch:
         """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
         if not len(self.entries):
-            empty = stack([], self.spaces, ids.shape[1] * 2 * self.context_len)
-            return _blank_rows(empty, len(ids))
+            return _nothing(self.spaces, ids.shape, self.context_len)
         batch = self.all_chunks.rows(ids.clamp_min(0).flatten())
         return _joined(batch, batch.mask & (ids.flatten() >= 0)[:, None], ids.shape)
 
@@ -147,6 +148,12 @@ def _blank_rows(batch: Batch, count: int) -> Batch:
             for field in (getattr(batch, name) for name in Batch.__dataclass_fields__)
         )
     )
+
+
+def _nothing(spaces: TaskSpaces, shape: torch.Size, context_len: int) -> Batch:
+    """Return padding in the place of k chunks for each of B queries, [B, k * 2C]."""
+    rows, per_row = shape
+    return _blank_rows(_blank(spaces, per_row * 2 * context_len), rows)
 
 
 def _joined(batch: Batch, mask: Tensor, shape: torch.Size) -> Batch:

@@ -29,6 +29,10 @@ class DTOptions:
     context_len: int = 50  # C
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
 
+    def __post_init__(self) -> None:
+        if self.context_len < 1:
+            raise ValueError(f"context_len must be at least 1, not {self.context_len}")
+
 
 @dataclass(frozen=True)
 class DTExamples:
@@ -73,6 +77,7 @@ class DTActor:
 
     memory: Memory | None = None
     retrieval: Retrieval | None = None
+    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, policy: DecisionTransformer, context_len: int) -> None:
         self.policy, self.context_len = policy.eval(), context_len

@@ -24,6 +24,7 @@ class Actor(Protocol):
 
     memory: Memory | None
     retrieval: Retrieval | None  # the latest search, for whoever wants to look
+    asked: NDArray[np.int64]  # the slots that the rows of `retrieval` belong to
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start a new task in some slots with an empty memory."""

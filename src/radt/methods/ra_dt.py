@@ -106,6 +106,7 @@ class RADTActor:
         self.policy = policy.eval()
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
+        self.asked = np.zeros(0, dtype=np.int64)
         self._memory = memory
         config = memory.config
         every_step = config.retrieve_every == 1
@@ -139,7 +140,7 @@ class RADTActor:
         every = self._memory.config.retrieve_every
         step = trials.step[slots]
         asking = step == 0 if every == 0 else step % every == 0
-        self.retrieval = None
+        self.retrieval, self.asked = None, slots[:0]
         vectors = None
         if self._stepper is not None:
             latest = trials.latest(slots, self.policy.embed.no_action)
@@ -152,7 +153,8 @@ class RADTActor:
         self.retrieval = self._memory.retrieve(
             query, torch.from_numpy(slots)[rows], torch.from_numpy(step)[rows]
         )
-        self._hold(slots[asking], self.retrieval.chosen)
+        self.asked = slots[asking]
+        self._hold(self.asked, self.retrieval.chosen)
 
     def _hold(self, slots: NDArray[np.int64], chosen: Tensor) -> None:
         """Keep the chosen chunks in use until the next retrieval."""

@@ -64,6 +64,7 @@ class HeuristicActor:
 
     memory: Memory | None = None
     retrieval: Retrieval | None = None
+    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, spaces: TaskSpaces, slots: int) -> None:
         self.spaces = spaces

@@ -59,7 +59,7 @@ class TrainingMemory:
         if self.searches:
             self._fill()
         tasks = self.store.entries.task
-        count = int(tasks.max()) + 1 if len(tasks) else 0
+        count = int(dataset.episodes.task.max()) + 1  # tasks without an entry count, too
         self.members = [(tasks == task).nonzero().squeeze(1) for task in range(count)]
 
     @property
@@ -110,7 +110,7 @@ class TrainingMemory:
             prefixes = self._prefixes(episode[embedded], asked_at[embedded])
             dropped = rng.random(tuple(prefixes.mask.shape)) < self.training.query_dropout
             found = self.embedder(prefixes, torch.from_numpy(dropped))
-            if self.training.blend is not None:
+            if self.training.blend is not None and len(self.keys):
                 others = self.keys[torch.from_numpy(rng.integers(len(self.keys), size=len(found)))]
                 found = blend_queries(found, others, self.training.blend)
             vectors[torch.from_numpy(embedded)] = found
@@ -132,13 +132,12 @@ class TrainingMemory:
     def _fill(self) -> None:
         """Embed all entries, drop duplicates, index the rest."""
         entries = self.store.entries
-        keys = [
-            self.embedder(self._prefixes(rows.episode.numpy(), rows.position.numpy()))
-            for rows in (
-                entries.rows(part) for part in torch.arange(len(entries)).split(EMBED_AT_ONCE)
-            )
-        ]
-        self.keys = torch.cat(keys)
+        self.keys = torch.zeros(len(entries), self.embedder.width)
+        for position in entries.position.unique():  # early prefixes are short and cheap together
+            for part in (entries.position == position).nonzero().squeeze(1).split(EMBED_AT_ONCE):
+                rows = entries.rows(part)
+                prefixes = self._prefixes(rows.episode.numpy(), rows.position.numpy())
+                self.keys[part] = self.embedder(prefixes)
         if self.training.dedup is not None:
             kept = deduplicate(self.keys, entries, self.training.dedup, self.training.dedup_order)
             self.store.keep(kept)

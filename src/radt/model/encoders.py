@@ -37,10 +37,13 @@ class OneHotEncoder(nn.Module):
         self.table = nn.Embedding(sum(space.bins), width)
         starts = torch.tensor((0, *space.bins[:-1])).cumsum(0)
         self.register_buffer("offsets", starts, persistent=False)
+        self.axes = len(space.shape)
 
     def forward(self, states: Tensor) -> Tensor:
         """Look each coordinate up and add the rows."""
-        rows: Tensor = self.table(states.long() + self.offsets)  # [..., coordinates, width]
+        leading = states.shape[: states.ndim - self.axes]
+        coordinates = states.long().reshape(*leading, len(self.offsets))
+        rows: Tensor = self.table(coordinates + self.offsets)  # [..., coordinates, width]
         return rows.sum(dim=-2)
 
 

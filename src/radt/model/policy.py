@@ -26,6 +26,15 @@ class ModelConfig:
     return_to_go: bool = True
     cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
 
+    def __post_init__(self) -> None:
+        if self.layers < 1 or self.heads < 1 or self.width < 1 or self.width % self.heads:
+            raise ValueError(
+                f"a model needs layers and a width that its heads share evenly, not "
+                f"layers={self.layers}, width={self.width}, heads={self.heads}"
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), not {self.dropout}")
+
 
 class DecisionTransformer(nn.Module):
     """Predicts the action of every step of a window from the steps up to it."""

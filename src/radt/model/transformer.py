@@ -97,7 +97,7 @@ def initialise_as_gpt2(model: nn.Module, generator: torch.Generator, layers: int
     """Draw weights from N(0, 0.02), biases 0, and residual projections scaled by 1/sqrt(2 N)."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
-            residual = name.endswith((".project", ".feed.2"))
+            residual = name.endswith(("attention.project", ".feed.2"))
             scale = 0.02 / math.sqrt(2 * layers) if residual else 0.02
             nn.init.normal_(module.weight, std=scale, generator=generator)
             bias = getattr(module, "bias", None)

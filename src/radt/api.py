@@ -1,0 +1,141 @@
+"""The Python face of a run: a config by name, and its phases as functions.
+
+    config = radt.preset("dark-room-10x10", "ra-dt+", "laptop", "learn.updates=2000")
+    radt.collect(config)
+    radt.train(config, "runs/x")
+    record = radt.evaluate(config, "runs/x")
+
+Every phase looks first at what is there, so calling it again goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from radt.collect import CollectProgress
+from radt.collect.workers import locked
+from radt.config import Layer, RunConfig, compose, overrides
+from radt.data import Dataset
+from radt.experiments import run as phases
+from radt.experiments.presets import preset_layers
+from radt.experiments.provenance import Stopwatch
+from radt.experiments.run import Run, RunError
+from radt.experiments.trace import Trace
+from radt.methods import METHODS
+from radt.track import Sink, Tracker
+
+WALL = "wall.json"
+TRACE = "trace.jsonl"
+LOCK = ".run.lock"
+
+
+def preset(env: str, method: str = "ra-dt+", budget: str = "laptop", *sets: str) -> RunConfig:
+    """Return the config that names stand for, changed by texts such as `learn.updates=100`."""
+    return compose_checked([*preset_layers(env, method, budget), overrides(sets)])[0]
+
+
+def compose_checked(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
+    """Compose layers; a value that its own record refuses is an error of the run."""
+    try:
+        return compose(layers)
+    except ValueError as error:
+        raise RunError(str(error)) from error
+
+
+def collect(config: RunConfig, workers: int = 2, quiet: bool = True) -> Path:
+    """Make the dataset that the config asks for, unless it exists, and return its folder."""
+    tracker = Tracker(quiet=quiet)
+    tracker.start("collect", total=_transitions(config))
+
+    def progress(news: CollectProgress) -> None:
+        tracker.advance(news.transitions, f"return {news.recent_return:.1f}")
+
+    try:
+        return phases.collect(config, workers, quiet=True, progress=progress)
+    finally:
+        tracker.finish()
+
+
+def train(
+    config: RunConfig, out: str | Path, quiet: bool = True, sinks: Sequence[Sink] = ()
+) -> Path:
+    """Train on the config's dataset and return the checkpoint's path."""
+    if not METHODS[config.method].learns:
+        raise RunError(f"{config.method} learns nothing; evaluate it without training")
+    with _owned(Run(config, Path(out), quiet, tuple(sinks))) as run:
+        return _train(run, phases.dataset_path(config))
+
+
+def evaluate(
+    config: RunConfig, out: str | Path, quiet: bool = True, trace: bool = False
+) -> dict[str, Any]:
+    """Evaluate a trained run on its test tasks and return what `icl.json` says."""
+    with _owned(Run(config, Path(out), quiet)) as run:
+        return _evaluate(run, trace)
+
+
+def run(
+    config: RunConfig,
+    out: str | Path,
+    workers: int = 2,
+    quiet: bool = True,
+    trace: bool = False,
+    sinks: Sequence[Sink] = (),
+) -> dict[str, Any]:
+    """Collect if data are missing, train, evaluate, report; return what `icl.json` says."""
+    with _owned(Run(config, Path(out), quiet, tuple(sinks))) as owned:
+        if METHODS[config.method].learns:
+            with _watch(owned).phase("collect"):
+                folder = collect(config, workers, quiet)
+            _train(owned, folder)
+        record = _evaluate(replace(owned, sinks=()), trace)  # training has closed them
+        report(out)
+    return record
+
+
+def report(out: str | Path) -> list[Path]:
+    """Draw the curve, the first and last trials and the summary of a finished run."""
+    from radt.plots.report import write_report
+
+    return list(write_report(Path(out)))
+
+
+def _train(run: Run, folder: Path) -> Path:
+    path = run.out / phases.CHECKPOINT
+    return path if path.exists() else phases.train(run, Dataset.open(folder), _watch(run))
+
+
+def _evaluate(run: Run, trace: bool) -> dict[str, Any]:
+    tracing = Trace(run.out / TRACE) if trace and not (run.out / phases.RESULT).exists() else None
+    try:
+        path = phases.evaluate(run, _watch(run), tracing)
+    finally:
+        if tracing is not None:
+            tracing.close()
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _watch(run: Run) -> Stopwatch:
+    return Stopwatch(run.out / WALL)
+
+
+def _transitions(config: RunConfig) -> int:
+    return len(phases.SUITES[config.env].train_tasks) * config.collect.transitions
+
+
+@contextmanager
+def _owned(run: Run) -> Iterator[Run]:
+    """Refuse a folder that belongs to another config or that another process works in."""
+    try:
+        with locked(run.out / LOCK, wait=False):
+            phases.claim(run)
+            yield run
+    except BlockingIOError:
+        raise RunError(
+            f"another process works in {run.out}; wait for it, or choose another --out"
+        ) from None

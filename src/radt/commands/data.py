@@ -1,0 +1,140 @@
+"""The verbs about datasets: what there is, what is in it, whether it is whole."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, subcommand
+
+from radt.commands.flags import Verb
+
+if TYPE_CHECKING:
+    from radt.data import DatasetCard
+
+
+def find_dataset(name: str) -> Path:
+    """Return the folder that a path or the name of an environment stands for."""
+    from radt.data import DataError, home
+    from radt.data.manifest import MANIFEST
+
+    if (Path(name) / MANIFEST).is_file():
+        return Path(name)
+    ready = sorted(path.parent for path in (home() / name).glob(f"*/{MANIFEST}"))
+    paper = [folder for folder in ready if folder.name == "ppo-seed0"]
+    if not ready:
+        raise DataError(
+            f"no finished dataset named {name!r}, neither as a folder nor in {home() / name}; "
+            f"`radt data list` shows what is there, `radt collect {name}` makes it"
+        )
+    if len(ready) > 1 and not paper:
+        names = ", ".join(map(str, ready))
+        raise DataError(f"{name} has several datasets; give the folder of one: {names}")
+    return (paper or ready)[0]
+
+
+def card_values(folder: Path, measured: DatasetCard) -> dict[str, Any]:
+    """Return a dataset's card as plain values."""
+    return {"folder": str(folder), **dataclasses.asdict(measured)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfoVerb(Verb):
+    """Print a dataset's card: size, returns over time, lengths, coverage.
+
+    Try:
+      radt data info dark-room-10x10
+      radt data info data/dark-room-10x10/ppo-seed0
+    """
+
+    dataset: Positional[str]  # an environment's name or a dataset's folder
+
+    def execute(self) -> None:
+        """Measure and print."""
+        from radt.data import Dataset, card, render
+
+        folder = find_dataset(self.dataset)
+        measured = card(Dataset.open(folder))
+        self.common.answer(card_values(folder, measured), render(measured))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyVerb(Verb):
+    """Read every file of a dataset and compare it with the manifest's hashes and shapes."""
+
+    dataset: Positional[str]  # an environment's name or a dataset's folder
+
+    def execute(self) -> None:
+        """Open every file as a reader would, which checks it."""
+        import contextlib
+
+        from radt.data import read_manifest
+        from radt.data.store import open_task
+        from radt.track import Tracker
+
+        folder = find_dataset(self.dataset)
+        manifest = read_manifest(folder)
+        tracker = Tracker(quiet=self.common.quiet)
+        tracker.start("verify", total=len(manifest.files))
+        try:
+            for number, entry in enumerate(manifest.files, start=1):
+                with contextlib.closing(open_task(folder, entry, manifest.spaces)):
+                    tracker.advance(number, entry.file)
+        finally:
+            tracker.finish()
+        values = {"folder": str(folder), "files": len(manifest.files), "sha256": manifest.sha256}
+        whole = f"[green]{folder} is whole[/]: {len(manifest.files)} files, {manifest.sha256}"
+        self.common.answer(values, whole)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListVerb(Verb):
+    """List the datasets in $RADT_HOME (default: ./data)."""
+
+    def execute(self) -> None:
+        """Look for manifests and print a table."""
+        from rich.table import Table
+
+        from radt.data import home
+
+        rows = list_datasets()
+        table = Table("environment", "source", "seed", "tasks", "transitions", "folder")
+        for row in rows:
+            counts = f"{row['tasks']:,}", f"{row['transitions']:,}"
+            table.add_row(row["env"], row["source"], str(row["seed"]), *counts, row["folder"])
+        nothing = f"no datasets in {home()}; `radt collect dark-room-10x10` makes one"
+        self.common.answer({"home": str(home()), "datasets": rows}, table if rows else nothing)
+
+
+def list_datasets() -> list[dict[str, Any]]:
+    """Describe every finished dataset in a few values."""
+    from radt.data import home, read_manifest
+    from radt.data.manifest import MANIFEST
+
+    rows = []
+    for path in sorted(home().glob(f"*/*/{MANIFEST}")):
+        manifest = read_manifest(path.parent)
+        rows.append(
+            {
+                "env": manifest.env,
+                "source": manifest.source,
+                "seed": manifest.seed,
+                "tasks": len(manifest.files),
+                "transitions": sum(entry.transitions for entry in manifest.files),
+                "folder": str(path.parent),
+            }
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class DataVerb:
+    """Look at datasets."""
+
+    verb: (
+        Annotated[InfoVerb, subcommand("info")]
+        | Annotated[VerifyVerb, subcommand("verify")]
+        | Annotated[ListVerb, subcommand("list")]
+    )

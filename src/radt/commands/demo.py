@@ -1,0 +1,91 @@
+"""The verb that shows in-context learning live, with weights that come with the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from radt.commands.flags import Verb
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from radt.demo import Demo
+    from radt.icl import ICLResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoVerb(Verb):
+    """Watch an agent learn goals that it has never seen, without training, in under a minute.
+
+    It starts with an empty memory; what it lives through is all that it learns from.
+
+    Try:
+      radt demo
+      radt demo --checkpoint runs/x --trials 30
+    """
+
+    env: Positional[str] = "dark-room-10x10"
+    checkpoint: Path | None = None  # a run or checkpoint of yours instead of the shipped weights
+    trials: int = 15
+    goals: int = 8  # how many are learned at once; the first three are drawn
+    seed: int = 0
+
+    def execute(self) -> None:
+        """Play, drawing if there is a terminal to draw on, and print the returns."""
+        from rich.console import Console
+
+        from radt.demo import play
+
+        demo = self._demo()
+        console = Console(stderr=self.common.json)
+        drawn = console.is_terminal and not self.common.quiet
+        result = play(demo, console if drawn else None)
+        values = {
+            "env": self.env,
+            "weights": str(demo.loaded.path),
+            "tasks": list(demo.tasks),
+            "returns": result.returns.tolist(),  # [task][trial]
+        }
+        self.common.answer(values, *show_returns(demo, result))
+
+    def _demo(self) -> Demo:
+        from radt.demo import Demo
+        from radt.envs import SUITES, DarkRoomSuite
+        from radt.experiments.run import RunError
+        from radt.loading import load, shipped
+
+        suite = SUITES[self.env]
+        if not isinstance(suite, DarkRoomSuite):
+            raise RunError(f"the demo draws dark rooms, which {self.env} is not; see `radt envs`")
+        for name in ("trials", "goals"):
+            if getattr(self, name) < 1:
+                raise RunError(f"--{name} must be at least 1, not {getattr(self, name)}")
+        loaded = load(self.checkpoint or shipped(self.env))
+        if loaded.card.spaces != suite.spaces:
+            raise RunError(
+                f"{loaded.path} was trained on {loaded.card.env}, whose spaces differ from those "
+                f"of {self.env}; name the environment: radt demo {loaded.card.env}"
+            )
+        return Demo(loaded, suite, self.goals, self.trials, self.seed)
+
+
+def show_returns(demo: Demo, result: ICLResult) -> list[RenderableType]:
+    """Show the mean return and the goals found, trial by trial, and what is possible."""
+    import numpy as np
+    from rich.table import Table
+
+    from radt.demo import bars
+    from radt.metrics import found_by
+
+    best = float(np.mean([demo.suite.optimal_return(task) for task in demo.tasks]))
+    count = len(demo.tasks)
+    table = Table("trial", "mean return", "goals found", box=None, pad_edge=False)
+    means, found = result.returns.mean(axis=0), found_by(result.returns)
+    for trial, (mean, known) in enumerate(zip(means, found, strict=True), start=1):
+        table.add_row(f"{trial:5d}", f"{mean:11.1f}", f"{known:5d} of {count}")
+    line = f"{bars(means, best)}  from {means[0]:.1f} to {means[-1]:.1f}, optimum {best:.1f}"
+    return [table, line]

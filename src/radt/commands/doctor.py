@@ -1,0 +1,165 @@
+"""The verb that says what is installed and whether it works."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from radt.commands.data import list_datasets
+from radt.commands.flags import Verb
+
+NEEDED = ("radt", "torch", "numpy", "gymnasium", "h5py", "safetensors", "tyro", "rich", "scipy")
+EXTRAS = {"faiss": "faiss-cpu", "tensorboard": "tensorboard", "wandb": "wandb"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorVerb(Verb):
+    """Say what is installed, what the machine has, and try everything once in some seconds."""
+
+    def execute(self) -> None:
+        """Look, test, print; end with an error if a test fails."""
+        from radt.experiments.run import RunError
+
+        values = {
+            "python": platform.python_version(),
+            "installed": {name: installed(name) for name in NEEDED},
+            "extras": {name: installed(package) for name, package in EXTRAS.items()},
+            "machine": machine_values(),
+            "datasets": list_datasets(),
+            "tests": run_tests(),
+        }
+        self.common.answer(values, show(values))
+        if failed := [test["name"] for test in values["tests"] if not test["works"]]:
+            raise RunError(f"{', '.join(failed)} failed; set RADT_DEBUG=1 to see more")
+
+
+def installed(package: str) -> str | None:
+    """Return a package's version, or None if it is not there."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def machine_values() -> dict[str, Any]:
+    """Say what there is of cores, memory and disk."""
+    import psutil
+    import torch
+
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "memory_free_gb": round(psutil.virtual_memory().available / 1e9, 1),
+        "disk_free_gb": round(shutil.disk_usage(Path.cwd()).free / 1e9, 1),
+        "cuda": torch.cuda.is_available(),
+    }
+
+
+def run_tests() -> list[dict[str, Any]]:
+    """Try the parts that everything stands on, then all of them together."""
+    tests: dict[str, Callable[[], str]] = {
+        "index": check_index,
+        "faiss": check_faiss,
+        "collect, train, evaluate": check_run,
+        "shipped weights": check_weights,
+    }
+    return [run_test(name, test) for name, test in tests.items()]
+
+
+def run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:
+    """Run one test; whatever it raises is its result."""
+    started = time.monotonic()
+    try:
+        works, detail = True, test()
+    except Exception as error:
+        if os.environ.get("RADT_DEBUG"):
+            raise
+        works, detail = False, f"{type(error).__name__}: {error}"
+    seconds = round(time.monotonic() - started, 1)
+    return {"name": name, "works": works, "detail": detail, "seconds": seconds}
+
+
+def check_index() -> str:
+    """Compare the index in torch with its twin in NumPy."""
+    import torch
+
+    from radt.memory.index import FlatIndex, NumpyIndex
+
+    generator = torch.Generator().manual_seed(0)
+    keys = torch.randn(500, 16, generator=generator)
+    task = torch.randint(5, (500,), generator=generator)
+    answers = []
+    for index in (FlatIndex(16), NumpyIndex(16)):
+        index.add(keys, task)
+        answers.append(index.search(keys[:50], 10, task[:50]))
+    if not all(torch.equal(ours, twin) for ours, twin in zip(*answers, strict=True)):
+        raise ValueError("torch and NumPy find different keys")
+    return "torch and NumPy find the same keys"
+
+
+def check_faiss() -> str:
+    """Import Faiss where it is installed."""
+    if importlib.util.find_spec("faiss") is None:
+        return "not installed (optional): pip install 'radt[faiss]'"
+    import faiss
+
+    return f"Faiss {faiss.__version__}"
+
+
+def check_run() -> str:
+    """Collect, train and evaluate at smoke budget in a temporary folder."""
+    from radt.api import preset
+    from radt.collect import collect
+    from radt.data import Dataset
+    from radt.envs.suite import SUITES
+    from radt.experiments.provenance import Stopwatch
+    from radt.experiments.run import Run, evaluate, train
+
+    config = preset("dark-room-10x10", "ra-dt+", "smoke", "learn.evaluate_every=0")
+    with tempfile.TemporaryDirectory(prefix="radt-doctor-") as name:
+        folder = Path(name)
+        suite = SUITES[config.env]
+        collect(suite, config.collect, folder / "data", workers=1, quiet=True)
+        run, watch = Run(config, folder / "run"), Stopwatch()
+        train(run, Dataset.open(folder / "data"), watch)
+        evaluate(run, watch)
+    return "collected, trained, evaluated"
+
+
+def check_weights() -> str:
+    """Load the weights that come with the package."""
+    from radt.loading import WEIGHTS, load
+
+    files = sorted(WEIGHTS.glob("*.safetensors"))
+    if not files:
+        return "none in this installation; `radt demo` needs --checkpoint"
+    return ", ".join(f"{file.stem} ({load(file).card.method})" for file in files)
+
+
+def show(values: dict[str, Any]) -> str:
+    """Write the findings as lines of text."""
+    found = {**values["installed"], **values["extras"]}
+    versions = [f"{name} {number or '[yellow]missing[/]'}" for name, number in found.items()]
+    machine = values["machine"]
+    lines = [
+        f"[bold]installed[/]  python {values['python']}, {', '.join(versions)}",
+        f"[bold]machine[/]    {machine['system']}, {machine['cores']} cores "
+        f"({machine['threads']} threads), {machine['memory_free_gb']} GB of memory and "
+        f"{machine['disk_free_gb']} GB of disk free, {'a' if machine['cuda'] else 'no'} CUDA device",
+    ]
+    sets = [f"{row['folder']} ({row['transitions']:,})" for row in values["datasets"]]
+    lines.append(f"[bold]datasets[/]   {', '.join(sets) or 'none; `radt collect` makes them'}")
+    for test in values["tests"]:
+        sign = "[green]works[/] " if test["works"] else "[red]fails[/] "
+        lines.append(f"{sign}     {test['name']}: {test['detail']} ({test['seconds']} s)")
+    return "\n".join(lines)

@@ -1,0 +1,119 @@
+"""The verb that evaluates a run or a checkpoint, also where it was not trained."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tyro.conf import Positional
+
+from radt.commands.flags import Verb
+
+if TYPE_CHECKING:
+    from radt.envs.suite import TaskSuite
+    from radt.icl import ICLResult
+    from radt.loading import Loaded
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateVerb(Verb):
+    """Let a trained method learn in context on tasks it has not seen.
+
+    The memory starts empty and no weight changes. A run's own result stays as it is; this one is
+    written beside it.
+
+    Try:
+      radt evaluate runs/x
+      radt evaluate runs/x --env dark-room-10x10-slip --trials 20
+      radt evaluate model.safetensors --tasks train --trace
+    """
+
+    source: Positional[Path]  # a run's folder or a checkpoint file
+    env: str | None = None  # another environment with the same spaces
+    tasks: Literal["eval", "train"] = "eval"  # unseen tasks, or those of training
+    trials: int | None = None  # as many as the environment's authors give
+    seed: int = 0
+    trace: bool = False  # write every retrieval for the first task as JSON lines
+    out: Path | None = None  # the result's file; default: beside the source
+
+    def execute(self) -> None:
+        """Evaluate, write the record and show it."""
+        from radt.commands.summary import show_result
+        from radt.files import atomic_write
+        from radt.loading import load
+
+        loaded = load(self.source)
+        suite = self._suite(loaded)
+        path = self.out or self._default_out(suite)
+        record = self._record(loaded, suite, self._live(loaded, suite, path))
+        atomic_write(path, (json.dumps(record) + "\n").encode())
+        self.common.answer({"out": str(path), **record}, *show_result(record, path))
+
+    def _suite(self, loaded: Loaded) -> TaskSuite:
+        from radt.envs.suite import SUITES
+        from radt.experiments.run import RunError
+
+        suite = SUITES[self.env or loaded.card.env]
+        if suite.spaces != loaded.card.spaces:
+            raise RunError(
+                f"{suite.name} has other spaces than {loaded.card.env}, which {self.source} was "
+                "trained on; choose an environment with the same states, actions and horizon"
+            )
+        if self.trials is not None and self.trials < 1:
+            raise RunError(f"--trials must be at least 1, not {self.trials}")
+        return suite
+
+    def _default_out(self, suite: TaskSuite) -> Path:
+        folder = self.source if self.source.is_dir() else self.source.parent
+        return folder / f"evaluate-{suite.name}-{self.tasks}-seed{self.seed}.json"
+
+    def _live(self, loaded: Loaded, suite: TaskSuite, path: Path) -> ICLResult:
+        from radt.experiments.trace import Trace
+        from radt.icl import ICLResult, in_context_learning
+        from radt.track import Tracker
+
+        tasks = self._tasks(suite)
+        env = suite.make_vec(tasks)
+        mode = env.metadata["autoreset_mode"]
+        agent = loaded.agent(len(tasks), self.seed, mode, keys=tasks)
+        trials = self.trials or suite.trials
+        trace = Trace(path.with_suffix(".trace.jsonl")) if self.trace else None
+        tracker = Tracker(quiet=self.common.quiet)
+        tracker.start("evaluate", total=trials)
+
+        def note(result: ICLResult, trial: int) -> None:
+            tracker.log(trial, mean_return=float(result.returns[:, trial - 1].mean()))
+
+        watcher = None if trace is None else trace.after_step
+        try:
+            return in_context_learning(agent, env, trials, self.seed, watcher, note)
+        finally:
+            tracker.finish()
+            env.close()
+            if trace is not None:
+                trace.close()
+
+    def _tasks(self, suite: TaskSuite) -> tuple[int, ...]:
+        return suite.eval_tasks if self.tasks == "eval" else suite.train_tasks
+
+    def _record(self, loaded: Loaded, suite: TaskSuite, result: ICLResult) -> dict[str, Any]:
+        from radt.experiments.provenance import code_version, machine
+        from radt.experiments.run import optima
+
+        return {
+            "experiment": "evaluate",
+            "env": suite.name,
+            "trained_on": loaded.card.env,
+            "method": loaded.card.method,
+            "seed": self.seed,
+            "split": self.tasks,
+            "tasks": list(self._tasks(suite)),
+            "returns": result.returns.tolist(),  # [task][trial]
+            "first_reward": result.first_reward.tolist(),
+            "optimum": optima(suite, self._tasks(suite)),
+            "action_rule": asdict(loaded.rule),
+            "code_version": code_version(),
+            "machine": machine(),
+        }

@@ -1,0 +1,94 @@
+"""The verbs that only look: which environments there are, and what a run's config says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import subcommand
+
+from radt.commands.flags import RunWords, Verb
+
+if TYPE_CHECKING:
+    from radt.envs.suite import TaskSuite
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvsVerb(Verb):
+    """List the environments: tasks, horizon, states, actions, best possible return."""
+
+    def execute(self) -> None:
+        """Print a table."""
+        from rich.table import Table
+
+        from radt.envs import SUITES
+
+        rows = [describe_suite(SUITES[name]) for name in SUITES.names()]
+        table = Table("name", "tasks", "horizon", "states", "actions", "optimum")
+        for row in rows:
+            tasks = f"{row['train_tasks']} + {row['eval_tasks']} unseen"
+            best = "" if row["optimum"] is None else f"{row['optimum']:.1f}"
+            words = row["name"], tasks, str(row["horizon"]), row["states"], row["actions"], best
+            table.add_row(*words)
+        self.common.answer({"envs": rows}, table)
+
+
+def describe_suite(suite: TaskSuite) -> dict[str, Any]:
+    """Describe a suite in a few values; the optimum is the mean over its unseen tasks."""
+    state, action = suite.spaces.state, suite.spaces.action
+    size = " x ".join(map(str, state.bins or state.shape))
+    best = [suite.optimal_return(task) for task in suite.eval_tasks]
+    known = [value for value in best if value is not None]
+    return {
+        "name": suite.name,
+        "train_tasks": len(suite.train_tasks),
+        "eval_tasks": len(suite.eval_tasks),
+        "trials": suite.trials,
+        "horizon": suite.spaces.horizon,
+        "states": f"{state.kind} {size}",
+        "actions": f"{action.kind} {action.size}",
+        "optimum": sum(known) / len(known) if known else None,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowVerb(RunWords):
+    """Print every value of a run's config and where it comes from.
+
+    Values that a file, --set or a flag has changed are marked with *.
+
+    Try:
+      radt config show dark-room-10x10 --method ra-dt --budget paper
+      radt config show dark-room-10x10 --set learn.updates=100
+      radt config show --config runs/x/config.json
+    """
+
+    def execute(self) -> None:
+        """Compose and print a table."""
+        from rich.markup import escape
+        from rich.table import Table
+
+        from radt.config import leaves
+
+        config, sources = self.compose()
+        values = leaves(config.to_json())
+        table = Table("", "name", "value", "from", box=None, pad_edge=False)
+        for path in values:
+            changed = is_override(sources[path])
+            style = "bold yellow" if changed else ""
+            text = escape(json.dumps(values[path]))
+            table.add_row("*" if changed else "", path, text, sources[path], style=style)
+        self.common.answer({"config": config.to_json(), "sources": sources}, table)
+
+
+def is_override(source: str) -> bool:
+    """Tell whether a value was changed by hand rather than by a preset."""
+    return source in ("--set", "command line") or source.startswith("file ")
+
+
+@dataclass(frozen=True)
+class ConfigVerb:
+    """Look at a run's config."""
+
+    verb: Annotated[ShowVerb, subcommand("show")]

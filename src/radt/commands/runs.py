@@ -1,0 +1,124 @@
+"""The verbs that make a result: run, collect, train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from radt.commands.flags import RunWords
+
+if TYPE_CHECKING:
+    from radt.config import RunConfig
+    from radt.track import Sink
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracked(RunWords):
+    """Words of verbs that train: where to, and which dashboards are told."""
+
+    out: Optional(Path, "DIR", "runs/ENV-METHOD-BUDGET-seedSEED") = None  # the run's folder
+    tensorboard: bool = False  # also write TensorBoard event files into the folder
+    wandb: str | None = None  # also log to this Weights & Biases project
+
+    def folder(self, config: RunConfig) -> Path:
+        """Return the run's folder."""
+        name = f"{config.env}-{config.method}-{config.budget}-seed{config.seed}"
+        return self.out or Path("runs") / name
+
+    def sinks(self, config: RunConfig) -> tuple[Sink, ...]:
+        """Open the dashboards that were asked for."""
+        from radt.experiments.run import RunError
+        from radt.track import TensorBoard, WandB
+
+        folder, sinks = self.folder(config), list[Sink]()
+        try:
+            if self.tensorboard:
+                sinks.append(TensorBoard(folder / "tensorboard"))
+            if self.wandb is not None:
+                sinks.append(WandB(self.wandb, folder.name, config.to_json()))
+        except ImportError as error:
+            raise RunError(str(error)) from error
+        return tuple(sinks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunVerb(Tracked):
+    """Go from nothing to a result: collect, train, evaluate, report.
+
+    Stopped at any moment, the same command goes on from there. What is finished is kept.
+
+    Try:
+      radt run dark-room-10x10 --out runs/x
+      radt run dark-room-10x10 --method dt --seed 1 --out runs/dt-1
+      radt run dark-room-10x10 --set learn.updates=2000 --dry-run
+    """
+
+    dry_run: bool = False  # only say what there is to do, how long it takes and how large it gets
+    trace: bool = False  # write every retrieval of the evaluation to trace.jsonl
+
+    def execute(self) -> None:
+        """Run, or plan to."""
+        from radt.api import run
+        from radt.commands.summary import show_result
+
+        config, _ = self.compose()
+        out = self.folder(config)
+        if self.dry_run:
+            self._plan(config, out)
+            return
+        sinks = self.sinks(config)
+        record = run(config, out, self.common.workers, self.common.quiet, self.trace, sinks)
+        self.common.answer({"out": str(out), **record}, *show_result(record, out))
+
+    def _plan(self, config: RunConfig, out: Path) -> None:
+        from radt.commands.summary import show_plan
+        from radt.experiments.plan import plan_run
+
+        phases = plan_run(config, out)
+        self.common.answer({"out": str(out), "phases": [p.to_json() for p in phases]}, show_plan(phases))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectVerb(RunWords):
+    """Record how PPO learns every training task: the data that methods learn from.
+
+    Datasets lie in $RADT_HOME (default: ./data) and are shared by runs. One that is finished is
+    left as it is; one that was interrupted goes on from its last finished part.
+
+    Try:
+      radt collect dark-room-10x10
+      radt collect dark-room-10x10 --set collect.seed=1
+    """
+
+    def execute(self) -> None:
+        """Collect and describe what was collected."""
+        from radt.api import collect
+        from radt.commands.data import card_values
+        from radt.data import Dataset, card, render
+
+        config, _ = self.compose()
+        folder = collect(config, self.common.workers, self.common.quiet)
+        measured = card(Dataset.open(folder))
+        self.common.answer(card_values(folder, measured), render(measured), f"[dim]{folder}[/]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainVerb(Tracked):
+    """Train a method on a dataset that `radt collect` has made.
+
+    Try:
+      radt train dark-room-10x10 --method ra-dt --out runs/x
+      radt train dark-room-10x10 --tensorboard --out runs/x
+    """
+
+    def execute(self) -> None:
+        """Train and say where the checkpoint is."""
+        from radt.api import train
+
+        config, _ = self.compose()
+        out = self.folder(config)
+        path = train(config, out, self.common.quiet, self.sinks(config))
+        shown = f"trained: [bold]{path}[/]\nnext:    radt evaluate {out}"
+        self.common.answer({"out": str(out), "checkpoint": str(path)}, shown)
+

@@ -1,0 +1,77 @@
+"""What a person sees at the end of a run, and before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import RenderableType
+from rich.table import Table
+
+from radt.data.stats import sparkline
+from radt.metrics import after_finding, found_by, late_score
+
+if TYPE_CHECKING:
+    from radt.experiments.plan import Phase
+
+TRIALS = (1, 5, 10, 20, 40)
+FILES = ("icl.json", "summary.md", "curve.png", "model.safetensors", "log.jsonl", "trace.jsonl")
+
+
+def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
+    """Show the returns of an evaluation trial by trial, the score and the files."""
+    returns = np.asarray(record["returns"], dtype=np.float64)  # [task, trial]
+    trials = returns.shape[1]
+    means = returns.mean(axis=0)
+    found = found_by(returns)
+    table = Table(title=_title(record), title_justify="left", title_style="bold")
+    table.add_column("trial")
+    shown = [trial for trial in TRIALS if trial < trials] + [trials]
+    for trial in shown:
+        table.add_column(str(trial), justify="right")
+    table.add_row("mean return", *(f"{means[trial - 1]:.1f}" for trial in shown))
+    table.add_row("goals found", *(f"{found[trial - 1]}/{len(returns)}" for trial in shown))
+    lines = [f"returns by trial  {sparkline(tuple(means.tolist()))}", *_scores(record, returns)]
+    return [table, "\n".join(lines), _files(place)]
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    count = len(record["returns"])
+    return f"{record['method']} on {record['env']}, {count} tasks, seed {record['seed']}"
+
+
+def _scores(record: Mapping[str, Any], returns: np.ndarray[Any, Any]) -> list[str]:
+    trials = returns.shape[1]
+    score = float(late_score(returns).mean())
+    line = f"score             [bold]{score:.1f}[/] over trials {max(1, trials - 9)}-{trials}"
+    known = [value for value in record["optimum"] if value is not None]
+    if known:
+        line += f", optimum {np.mean(known):.1f}"
+    later = after_finding(returns)
+    return [line] if np.isnan(later) else [line, f"after finding     {later:.1f}"]
+
+
+def _files(place: Path) -> str:
+    if not place.is_dir():
+        return f"[dim]{place}[/]"
+    there = [name for name in FILES if (place / name).exists()]
+    return f"[dim]{place}: {', '.join(there)}[/]"
+
+
+def show_plan(phases: Sequence[Phase]) -> RenderableType:
+    """Show what there is to do, phase by phase."""
+    table = Table(title="what this run does", title_justify="left", title_style="bold")
+    for name in ("phase", "steps", "minutes", "disk", "where"):
+        table.add_column(name, justify="left" if name in ("phase", "where") else "right")
+    for phase in phases:
+        left = "done" if phase.done else f"{phase.minutes:.1f}"
+        style = "dim" if phase.done else ""
+        size = f"{phase.megabytes:.1f} MB"
+        table.add_row(phase.name, phase.steps, left, size, phase.where, style=style)
+    minutes = sum(phase.minutes for phase in phases if not phase.done)
+    disk = sum(phase.megabytes for phase in phases if not phase.done)
+    table.add_section()
+    table.add_row("to do", "", f"about {minutes:.1f}", f"{disk:.1f} MB", "on two CPU cores")
+    return table

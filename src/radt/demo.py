@@ -1,0 +1,120 @@
+"""In-context learning live in a terminal: goals never seen, an empty memory, no training."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from radt.agent import Agent
+from radt.envs.dark_room import DarkRoomSuite
+from radt.envs.render import GridView, print_grid
+from radt.icl import ICLResult, in_context_learning
+from radt.loading import Loaded
+
+SECONDS_PER_FRAME = 0.07
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Which agent learns where, and for how long."""
+
+    loaded: Loaded
+    suite: DarkRoomSuite
+    goals: int = 8  # lived through at once; the first few are drawn
+    trials: int = 15
+    seed: int = 0
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """The unseen tasks that are played."""
+        return self.suite.eval_tasks[: self.goals]
+
+
+def play(demo: Demo, console: Console | None = None) -> ICLResult:
+    """Let the agent live through its trials, drawn on a console if one is given."""
+    env = demo.suite.make_vec(demo.tasks)
+    agent = demo.loaded.agent(len(demo.tasks), demo.seed, env.autoreset_mode, keys=demo.tasks)
+    with contextlib.closing(env):
+        if console is None:
+            return in_context_learning(agent, env, demo.trials, demo.seed)
+        with _stage(demo, console) as stage:
+            return in_context_learning(
+                agent, env, demo.trials, demo.seed, stage.after_step, stage.after_trial
+            )
+
+
+@contextlib.contextmanager
+def _stage(demo: Demo, console: Console) -> Iterator[Stage]:
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield Stage(demo, live, columns=max(1, min(3, console.width // (2 * demo.suite.room.width + 5))))
+
+
+class Stage:
+    """Draws some of the moments that it is shown."""
+
+    def __init__(self, demo: Demo, live: Live, columns: int) -> None:
+        self.demo, self.live, self.columns = demo, live, columns
+        self._finished = np.zeros((len(demo.tasks), 0))  # [task, trial] returns so far
+        self._drawn = 0.0
+
+    def after_trial(self, result: ICLResult, trial: int) -> None:
+        """Remember the returns of the trials that are over."""
+        self._finished = result.returns[:, :trial]
+
+    def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
+        """Draw, unless the last picture is too young."""
+        now = time.monotonic()
+        if now - self._drawn >= SECONDS_PER_FRAME:
+            self._drawn = now
+            self.live.update(self.picture(agent), refresh=True)
+
+    def picture(self, agent: Agent) -> RenderableType:
+        """Put grids side by side, each over the returns of its goal, and the mean below."""
+        grids = Table.grid(padding=(0, 2))
+        count = min(self.columns, len(self.demo.tasks))
+        grids.add_row(*(self._goal(agent, slot) for slot in range(count)))
+        trial = min(int(agent.trials.trial.min()) + 1, self.demo.trials)
+        title = f"trial {trial} of {self.demo.trials}: goals never seen, no weight changes"
+        means = self._finished.mean(axis=0) if self._finished.size else np.zeros(0)
+        latest = f"{means[-1]:5.1f}" if means.size else "    -"
+        best = np.mean([self.demo.suite.optimal_return(task) for task in self.demo.tasks])
+        mean = f"mean of {len(self.demo.tasks)} goals {latest} of {best:.1f}  "
+        return Group(
+            Text(title, style="bold"),
+            grids,
+            Text.assemble((mean, "bold"), (bars(means, best), "green")),
+        )
+
+    def _goal(self, agent: Agent, slot: int) -> RenderableType:
+        returns = self._finished[slot]
+        grid = Text.from_ansi(print_grid(grid_view(self.demo, agent, slot)))
+        top = self.demo.suite.optimal_return(self.demo.tasks[slot])
+        return Group(grid, Text.assemble((bars(returns, top), "green")))
+
+
+def grid_view(demo: Demo, agent: Agent, slot: int) -> GridView:
+    """Describe the running trial of a slot for drawing; the goal is shown to us only."""
+    room, trials = demo.suite.room, agent.trials
+    steps = max(1, int(trials.step[slot]))
+    trail = tuple((int(row), int(column)) for row, column in trials.states[slot, :steps])
+    goal = divmod(room.goal(demo.tasks[slot]), room.width)
+    earned = trials.rewards[slot, :steps].sum()
+    caption = f"step {steps:3d}  return {earned:3.0f}"
+    return GridView(room.width, room.height, trail[-1], goal, trail[0], trail, caption)
+
+
+def bars(values: NDArray[np.float64], top: float) -> str:
+    """Draw each value as one bar from 0 to `top`."""
+    levels = np.clip(values / max(top, 1e-9), 0.0, 1.0) * (len(BARS) - 1)
+    return "".join(BARS[level] for level in levels.round().astype(int))

@@ -1,0 +1,106 @@
+"""From a finished run, a checkpoint file or shipped weights to an agent that acts.
+
+    agent = radt.load("runs/x").agent()
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gymnasium.vector import AutoresetMode
+
+from radt.agent import ActionRule, Agent, Target
+from radt.checkpoint import Card, CheckpointError, load_checkpoint
+from radt.config import from_json
+from radt.decode import decode
+from radt.envs.suite import SUITES
+from radt.experiments.provenance import code_version
+from radt.experiments.run import CHECKPOINT
+from radt.methods import METHODS, Method
+
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A method ready to act, and what its checkpoint says of itself."""
+
+    method: Method
+    card: Card
+    path: Path
+
+    @property
+    def rule(self) -> ActionRule:
+        """How actions are chosen, as they were when the method was evaluated."""
+        return decode(ActionRule, self.card.action_rule, f"{self.path}: action_rule")
+
+    def agent(
+        self,
+        slots: int | None = None,
+        seed: int = 0,
+        autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
+        keys: Sequence[int] | None = None,
+    ) -> Agent:
+        """Put the method to work with empty memories: one environment, or `slots` side by side."""
+        target = Target(*self.card.target)
+        return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, keys)
+
+
+def load(path: str | Path) -> Loaded:
+    """Load a run's folder or a checkpoint file."""
+    path = Path(path)
+    file = path / CHECKPOINT if path.is_dir() else path
+    if file.exists():
+        method, card = load_checkpoint(file)
+        return Loaded(method, card, file)
+    if (path / "config.json").is_file():
+        return _from_config(path)
+    raise CheckpointError(
+        f"there is neither a run nor a checkpoint at {path}; "
+        "make one with `radt run ENV --out DIR`, or give the path of a .safetensors file"
+    )
+
+
+def shipped(env: str = "dark-room-10x10") -> Path:
+    """Return the weights that come with the package for an environment or one with its spaces."""
+    exact = WEIGHTS / f"{env}.safetensors"
+    if exact.exists():
+        return exact
+    suite = SUITES[env]
+    ready = sorted(WEIGHTS.glob("*.safetensors"))
+    for file in ready:
+        if file.stem in SUITES.names() and SUITES[file.stem].spaces == suite.spaces:
+            return file
+    known = ", ".join(file.stem for file in ready) or "none"
+    raise CheckpointError(
+        f"no weights for {env} come with radt (there are: {known}); train some with "
+        f"`radt run {env} --out runs/{env}`"
+    )
+
+
+def _from_config(folder: Path) -> Loaded:
+    """Build a method that learns nothing from its run's config."""
+    file = folder / "config.json"
+    config = from_json(json.loads(file.read_text(encoding="utf-8")), where=str(file))
+    entry, suite = METHODS[config.method], SUITES[config.env]
+    if entry.learns:
+        raise CheckpointError(
+            f"the run in {folder} is not trained yet (no {CHECKPOINT}); give its `radt run` "
+            "command again to finish it"
+        )
+    method = entry.build(suite.spaces, config.options, config.seed, None)
+    card = Card(
+        method=config.method,
+        env=config.env,
+        spaces=suite.spaces,
+        options=asdict(config.options),
+        embedder=None,
+        target=suite.target_return,
+        action_rule=asdict(config.evaluate.rule),
+        seed=config.seed,
+        code_version=code_version(),
+    )
+    return Loaded(method, card, folder)

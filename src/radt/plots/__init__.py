@@ -1,0 +1,21 @@
+"""What a run leaves to look at: curves, moving pictures, tables and reports."""
+
+from radt.plots.curves import icl_curve
+from radt.plots.episodes import trials_gif
+from radt.plots.records import Outcome, RecordError, outcomes, read_record
+from radt.plots.report import write_comparison, write_report
+from radt.plots.tables import Row, markdown, method_table
+
+__all__ = [
+    "Outcome",
+    "RecordError",
+    "Row",
+    "icl_curve",
+    "markdown",
+    "method_table",
+    "outcomes",
+    "read_record",
+    "trials_gif",
+    "write_comparison",
+    "write_report",
+]

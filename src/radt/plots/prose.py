@@ -1,0 +1,136 @@
+"""The words of a summary: what was found, how training went, and how to do it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from radt.config import RunConfig, compose, leaves
+from radt.experiments.presets import preset_layers
+from radt.metrics import EARLY
+from radt.plots.records import Record
+from radt.plots.tables import Row, plain_table
+
+MARKS = 5  # rows of the training table where there was no validation
+PHASES = {"embedder": "the embedder", "train": "the policy"}
+
+
+def in_words(row: Row, split: str) -> str:
+    """Say in a paragraph what a run has shown."""
+    kind = "unseen tasks" if split == "final" else "validation tasks"
+    certain = row.over_seeds or row.over_tasks
+    share = (
+        f", {row.mean / row.optimum:.0%} of the optimum {row.optimum:.1f}" if row.optimum else ""
+    )
+    return " ".join(
+        [
+            f"On {row.tasks} {kind} of `{row.env}`, each begun with an empty memory, "
+            f"`{row.method}` earns {row.at_trial[1]:.1f} in trial 1 and {row.mean:.1f} "
+            f"[{certain.low:.1f}, {certain.high:.1f}] in trials {row.late}{share}.",
+            _improvement(row),
+            _finding(row),
+        ]
+    )
+
+
+def _improvement(row: Row) -> str:
+    gain = row.improvement_over_seeds or row.improvement_over_tasks
+    change = f"{gain.mean:+.1f} [{gain.low:.1f}, {gain.high:.1f}] from trials 1-{EARLY} on"
+    if row.trials <= EARLY:
+        return f"{row.trials} trials are too few to speak of improvement."
+    if row.improves:
+        return f"It gets better from trial to trial ({change}), without a weight update."
+    return f"It does not show that it gets better from trial to trial ({change})."
+
+
+def _finding(row: Row) -> str:
+    found = row.found_by[row.trials]
+    text = f"It finds {found:g} of {row.tasks} goals ({row.found_by[1]:g} in trial 1)"
+    if row.after_finding is None:
+        return f"{text}."
+    return f"{text}; once a goal is found, a trial earns {row.after_finding:.1f}."
+
+
+def training_table(lines: Sequence[Mapping[str, Any]], phase: str = "train") -> str:
+    """Write loss and validation over a phase of training; empty where there was none."""
+    losses, looks = _by_step(lines, phase, "loss"), _validation(lines, phase)
+    if not losses:
+        return ""
+    marks = sorted(looks) or _evenly(sorted(losses), MARKS)
+    names = sorted({name for look in looks.values() for name in look}, key=_trailing_number)
+    head = ["update", "loss", *(f"validation, {name.replace('_', ' ')}" for name in names)]
+    rows, before = [], 0
+    for mark in marks:
+        since = [loss for step, loss in losses.items() if before < step <= mark]
+        shown = [f"{looks[mark][n]:.1f}" if n in looks.get(mark, {}) else "-" for n in names]
+        rows.append([str(mark), f"{np.mean(since):.3f}" if since else "-", *shown])
+        before = mark
+    return plain_table(head, rows)
+
+
+def wall_table(seconds: Mapping[str, float]) -> str:
+    """Write how long each phase took."""
+    rows = [[phase, f"{spent:.1f}"] for phase, spent in seconds.items()]
+    rows.append(["all", f"{sum(seconds.values()):.1f}"])
+    return plain_table(["phase", "seconds"], rows)
+
+
+def provenance(record: Record) -> str:
+    """List the code, the machine and the rules behind a result."""
+    facts: dict[str, Any] = {
+        "code": record.get("code_version"),
+        "seed": record["seed"],
+        "budget": record.get("budget"),
+        "split": record["split"],
+        "action rule": _pairs(record.get("action_rule", {})),
+        "machine": _pairs(record.get("machine", {})),
+    }
+    return "\n".join(f"- {name}: {fact}" for name, fact in facts.items() if fact not in (None, ""))
+
+
+def command(config: RunConfig, name: str) -> str:
+    """Write the command that makes this run again, with every value that is not the preset's."""
+    preset, _ = compose(preset_layers(config.env, config.method, config.budget))
+    usual, own = leaves(preset.to_json()), leaves(config.to_json())
+    changed = [path for path in own if path != "seed" and own[path] != usual.get(path)]
+    words = [
+        f"radt run {config.env} --method {config.method} --budget {config.budget}",
+        f"--seed {config.seed} --out {shlex.quote(f'runs/{name}')}",
+        *(f"--set {shlex.quote(f'{path}={json.dumps(own[path])}')}" for path in changed),
+    ]
+    return " \\\n  ".join(words)
+
+
+def _by_step(lines: Sequence[Mapping[str, Any]], phase: str, name: str) -> dict[int, float]:
+    """Collect one value; a step that was logged again after a restart counts once."""
+    return {
+        int(line["step"]): float(line[name])
+        for line in lines
+        if line["phase"] == phase and name in line
+    }
+
+
+def _validation(lines: Sequence[Mapping[str, Any]], phase: str) -> dict[int, dict[str, float]]:
+    """Collect the returns of validation by update."""
+    return {
+        int(line["step"]): {n: float(v) for n, v in line.items() if n.startswith("trial_")}
+        for line in lines
+        if line["phase"] == phase and any(n.startswith("trial_") for n in line)
+    }
+
+
+def _evenly(steps: Sequence[int], count: int) -> list[int]:
+    places = np.linspace(0, len(steps) - 1, min(count, len(steps))).round().astype(int)
+    return [steps[place] for place in places]
+
+
+def _trailing_number(name: str) -> int:
+    return int(name.rpartition("_")[2])
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)

@@ -1,0 +1,233 @@
+"""What every method promises to the loops of training and acting.
+
+Call `check_learning` and `check_acting` with a registered name and a suite; what fails says what
+the method owes. The helpers below also build the small datasets and agents of other tests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.vector import VectorWrapper
+from numpy.typing import NDArray
+
+from radt.agent import ActionRule, Agent, Target
+from radt.checkpoint import Card, load_checkpoint, save_checkpoint
+from radt.data import Dataset, History, Manifest, write_history, write_manifest
+from radt.decode import decode
+from radt.envs.suite import TaskSuite
+from radt.icl import ICLResult, in_context_learning
+from radt.learn import LearnConfig, optimiser
+from radt.memory.embed import DecisionTransformerEmbedder
+from radt.methods import METHODS, Method
+from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch
+from tests.toys import histories
+
+TINY = {"layers": 1, "width": 16, "heads": 2, "dropout": 0.0, "tokens": "fused"}
+CONTEXT = 4
+RETRIEVAL = {"min_length": 2, "dedup": None}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "dt": {"model": TINY, "context_len": CONTEXT},
+    "ra-dt": {"model": TINY, "memory": {"context_len": CONTEXT, "top_l": 6}, "training": RETRIEVAL},
+    "ra-dt+": {
+        "model": TINY,
+        "memory": {"context_len": CONTEXT, "store_above": 0.0, "retrieve_every": 0},
+        "training": RETRIEVAL,
+        "best_fraction": 0.5,
+    },
+}
+TEACHER = ModelConfig(**{**TINY, "return_to_go": False})  # type: ignore[arg-type]
+
+
+def toy_dataset(suite: TaskSuite, folder: Path, episodes: int = 5, seed: int = 0) -> Dataset:
+    """Write and open the histories of a random policy on a suite's training tasks."""
+    files = []
+    for task, lived in histories(suite, episodes, seed).items():
+        joined = [
+            np.concatenate([getattr(trajectory, name) for trajectory in lived])
+            for name in ("states", "actions", "rewards")
+        ]
+        lengths = np.array([len(trajectory) for trajectory in lived], np.int32)
+        files.append(write_history(folder, History(task, *joined, lengths), suite.spaces))
+    manifest = Manifest(
+        env=suite.name,
+        env_spec={},
+        spaces=suite.spaces,
+        split="train",
+        seed=seed,
+        source="random",
+        hyper_parameters={},
+        code_version="0",
+        files=tuple(files),
+    )
+    write_manifest(folder, manifest)
+    return Dataset.open(folder)
+
+
+def build_method(
+    name: str, spaces: TaskSpaces, options: dict[str, Any] | None = None, seed: int = 0
+) -> Method:
+    """Build a small method, its embedder untrained."""
+    entry = METHODS[name]
+    embedder = None
+    if entry.embeds:
+        embedder = DecisionTransformerEmbedder(DecisionTransformer(spaces, TEACHER, seed + 1))
+    chosen = OPTIONS.get(name, {}) if options is None else options
+    return entry.build(spaces, decode(entry.options, chosen), seed, embedder)
+
+
+def card_of(method: Method, name: str, options: dict[str, Any] | None = None) -> Card:
+    """Describe a method that `build_method` made with seed 0."""
+    entry = METHODS[name]
+    chosen = decode(entry.options, OPTIONS.get(name, {}) if options is None else options)
+    return Card(
+        method=name,
+        env="toy",
+        spaces=method.spaces,
+        options=dataclasses.asdict(chosen),
+        embedder=TEACHER if entry.embeds else None,
+        target=(9.0, 1.0),
+        action_rule=dataclasses.asdict(ActionRule()),
+        seed=0,
+        code_version="0",
+    )
+
+
+class Recording(VectorWrapper[Any, Any, Any, Any, Any]):
+    """Writes down every action and reward that passes."""
+
+    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(env)
+        self.actions: list[NDArray[Any]] = []
+        self.rewards: list[NDArray[Any]] = []
+
+    def step(self, actions: NDArray[Any]) -> Any:
+        answer = self.env.step(actions)
+        self.actions.append(np.array(actions))
+        self.rewards.append(np.array(answer[1]))
+        return answer
+
+
+def live(
+    method: Method,
+    suite: TaskSuite,
+    tasks: tuple[int, ...],
+    trials: int = 3,
+    rule: ActionRule | None = None,
+) -> tuple[ICLResult, NDArray[Any], Agent]:
+    """Let a method act; return its result and all its actions, [step, slot, ...]."""
+    env = Recording(suite.make_vec(tasks))
+    agent = Agent(
+        method,
+        Target(*suite.target_return),
+        rule,
+        slots=len(tasks),
+        autoreset_mode=env.metadata["autoreset_mode"],
+        keys=tasks,
+    )
+    result = in_context_learning(agent, env, trials, seed=0)
+    env.close()
+    return result, np.stack(env.actions), agent
+
+
+def check_learning(name: str, suite: TaskSuite, dataset: Dataset) -> None:
+    """Drawing depends on the generator alone, and the loss is finite, falls, and sees no padding."""
+    method = build_method(name, suite.spaces)
+    method.prepare(dataset)
+    first, again, other = (
+        method.draw(16, np.random.default_rng(seed)) for seed in (3, 3, 4)
+    )
+    assert same_examples(first, again)
+    assert not same_examples(first, other)
+    losses = _overfit(method, first, updates=20)
+    assert np.isfinite(losses).all()
+    assert losses[-1] < 0.98 * losses[0]
+    assert losses == _overfit(_prepared(name, suite, dataset), again, updates=20)
+    check_padding(method, method.draw(16, np.random.default_rng(5)))
+
+
+def check_padding(method: Method, examples: Any) -> None:
+    """Whatever stands behind the end of a window or a chunk changes neither loss nor gradient."""
+    before = method.loss(examples)
+    for name in ("recent", "retrieved"):
+        batch = getattr(examples, name, None)
+        if batch is not None:
+            scrambled = _scramble(batch, method.spaces)
+            examples = dataclasses.replace(examples, **{name: scrambled})
+    torch.testing.assert_close(method.loss(examples), before, rtol=1e-5, atol=1e-6)
+
+
+def check_acting(name: str, suite: TaskSuite, folder: Path) -> None:
+    """Acting is repeatable, independent of who acts beside, and survives a checkpoint."""
+    method = build_method(name, suite.spaces)
+    tasks = suite.eval_tasks
+    result, actions, _ = live(method, suite, tasks)
+    assert result.returns.shape == (len(tasks), 3)
+    assert np.isfinite(result.returns).all()
+    _, again, _ = live(method, suite, tasks)
+    np.testing.assert_array_equal(again, actions)
+    for slot, task in enumerate(tasks):
+        alone, own, _ = live(method, suite, (task,))
+        np.testing.assert_allclose(own[:, 0], actions[: len(own), slot], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(alone.returns[0], result.returns[slot], rtol=1e-5)
+    if METHODS[name].learns:
+        save_checkpoint(folder / "model.safetensors", method, card_of(method, name))
+        loaded, card = load_checkpoint(folder / "model.safetensors")
+        assert card == card_of(method, name)
+        _, reloaded, _ = live(loaded, suite, tasks)
+        np.testing.assert_array_equal(reloaded, actions)
+
+
+def same_examples(one: Any, other: Any) -> bool:
+    """Tell whether two records of tensors hold the same numbers."""
+    for field in dataclasses.fields(one):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if dataclasses.is_dataclass(a):
+            if not same_examples(a, b):
+                return False
+        elif isinstance(a, torch.Tensor):
+            if not torch.equal(a, b):
+                return False
+        elif a != b:
+            return False
+    return True
+
+
+def _prepared(name: str, suite: TaskSuite, dataset: Dataset) -> Method:
+    method = build_method(name, suite.spaces)
+    method.prepare(dataset)
+    return method
+
+
+def _overfit(method: Method, examples: Any, updates: int) -> list[float]:
+    """Learn one batch by heart."""
+    policy = method.networks["policy"].train()
+    adam = optimiser(policy, LearnConfig(learning_rate=3e-3))
+    losses = []
+    for _ in range(updates):
+        loss = method.loss(examples)
+        losses.append(loss.item())
+        loss.backward()
+        adam.step()
+        adam.zero_grad()
+    policy.eval()
+    return losses
+
+
+def _scramble(batch: Batch, spaces: TaskSpaces) -> Batch:
+    """Put other valid values wherever the mask is False."""
+    hidden = ~batch.mask
+    fields = {f.name: getattr(batch, f.name).clone() for f in dataclasses.fields(batch)}
+    fields["rewards"][hidden] = 7.0
+    fields["returns_to_go"][hidden] = -7.0
+    fields["states"][hidden] = 1
+    fields["actions"][hidden] = 1
+    fields["timesteps"][hidden] = spaces.horizon - 1
+    return Batch(**fields)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from radt.data import Dataset
+from radt.envs.suite import TaskSuite
+from radt.methods import METHODS
+from radt.model.policy import action_loss
+from tests.contracts.method import (
+    build_method,
+    check_acting,
+    check_learning,
+    live,
+    toy_dataset,
+)
+from tests.toys import TOY_GRID, TOY_REACH, TOYS
+
+LEARNING = [name for name in METHODS.names() if METHODS[name].learns]
+REFERENCES = [name for name in METHODS.names() if not METHODS[name].learns]
+SUITES = {suite.name: suite for suite in TOYS}
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    return {
+        suite.name: toy_dataset(suite, tmp_path_factory.mktemp(suite.name)) for suite in TOYS
+    }
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+@pytest.mark.parametrize("name", LEARNING)
+def test_learning(name: str, suite: TaskSuite, datasets: dict[str, Dataset]) -> None:
+    check_learning(name, suite, datasets[suite.name])
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+@pytest.mark.parametrize("name", LEARNING)
+def test_acting(name: str, suite: TaskSuite, tmp_path: Path) -> None:
+    check_acting(name, suite, tmp_path)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_references_act_on_grids(name: str, tmp_path: Path) -> None:
+    check_acting(name, TOY_GRID, tmp_path)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_references_refuse_what_they_cannot(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} recognises places and needs discrete"):
+        build_method(name, TOY_REACH.spaces)
+    method = build_method(name, TOY_GRID.spaces)
+    with pytest.raises(TypeError, match="learns nothing; evaluate it directly"):
+        method.draw(4, np.random.default_rng(0))
+    with pytest.raises(TypeError, match="learns nothing"):
+        method.loss(None)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_references_get_better(name: str) -> None:
+    result, _, _ = live(build_method(name, TOY_GRID.spaces), TOY_GRID, TOY_GRID.train_tasks, 12)
+    assert result.returns[:, -1].mean() > result.returns[:, 0].mean()
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_padded_action_dimensions_are_never_in_a_loss(
+    name: str, datasets: dict[str, Dataset]
+) -> None:
+    method = build_method(name, TOY_REACH.spaces)
+    method.prepare(datasets["toy-reach"])
+    windows = method.sampler.draw(16, np.random.default_rng(2))  # type: ignore[attr-defined]
+    examples = method.draw(16, np.random.default_rng(2))
+    tasks = datasets["toy-reach"].episodes.task[windows.episode]
+    assert examples.valid.sum(1).tolist() == [1 + task % 3 for task in tasks]
+    predicted = torch.randn(*examples.recent.actions.shape)
+    scrambled = torch.where(examples.valid[:, None], predicted, torch.tensor(99.0))
+    losses = [
+        action_loss(guess, examples.recent.actions, examples.recent.mask, examples.valid)
+        for guess in (predicted, scrambled)
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_ra_dt_says_that_it_needs_an_embedder() -> None:
+    entry = METHODS["ra-dt"]
+    with pytest.raises(ValueError, match="needs an embedder"):
+        entry.build(TOY_GRID.spaces, entry.options(), 0, None)
+
+
+def test_tasks_without_any_reward_do_not_stop_training(tmp_path: Path) -> None:
+    dataset = toy_dataset(TOY_GRID, tmp_path, episodes=2)
+    options = {
+        "model": {"layers": 1, "width": 16, "heads": 2},
+        "memory": {"context_len": 4, "store_above": 1e6, "retrieve_every": 0},
+    }
+    method = build_method("ra-dt+", TOY_GRID.spaces, options)
+    method.prepare(dataset)
+    examples = method.draw(8, np.random.default_rng(0))
+    assert not examples.retrieved.mask.any()
+    assert torch.isfinite(method.loss(examples))

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from radt.model.encoders import ENCODERS, OneHotEncoder, PrecomputedEncoder, state_encoder
+from radt.registry import UnknownNameError
+from radt.spaces import StateSpace
+from tests.contracts import encoder as contract
+from tests.model.batches import SPACES
+
+CHECKS = [check for name, check in vars(contract).items() if name.startswith("check_")]
+
+
+def test_every_encoder_is_put_to_the_contract() -> None:
+    assert set(SPACES) == set(ENCODERS.names())
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", SPACES)
+def test_contract(kind: str, check) -> None:
+    check(SPACES[kind])
+
+
+def test_one_hot_equals_a_linear_layer_on_one_hots() -> None:
+    encoder = OneHotEncoder(StateSpace("discrete", (2,), (3, 5)), 4)
+    states = torch.tensor([[2, 0], [0, 4], [1, 1]])
+    one_hot = torch.zeros(3, 8)
+    for row, (x, y) in enumerate(states.tolist()):
+        one_hot[row, x] = one_hot[row, 3 + y] = 1
+    torch.testing.assert_close(encoder(states), one_hot @ encoder.table.weight)
+
+
+@pytest.mark.parametrize("shape", [(), (6,), (2, 3)])
+def test_one_hot_takes_coordinates_of_any_shape(shape: tuple[int, ...]) -> None:
+    bins = tuple(range(2, 8)) if shape else (4,)
+    encoder = OneHotEncoder(StateSpace("discrete", shape, bins), 4)
+    states = torch.ones(5, 2, *shape, dtype=torch.int64)
+    flat = states.reshape(5, 2, len(bins)) + encoder.offsets
+    assert torch.equal(encoder(states), encoder.table(flat).sum(-2))
+
+
+def test_encoded_states_of_the_right_width_pass_unchanged() -> None:
+    encoder = PrecomputedEncoder(StateSpace("encoded", (8,)), 8)
+    states = torch.randn(2, 3, 8)
+    assert torch.equal(encoder(states), states)
+    assert not list(encoder.parameters())
+
+
+def test_an_unknown_kind_is_answered_with_the_known_ones() -> None:
+    space = StateSpace("vectr", (3,))  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match="'vector'"):
+        state_encoder(space, 8)

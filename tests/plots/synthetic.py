@@ -1,0 +1,64 @@
+"""Made-up results in the format of `icl.json`, for the tests of plots and tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from radt.config import compose, overrides
+from radt.experiments.presets import preset_layers
+
+ENV = "dark-room-10x10"
+VARIANT = "dark-room-10x10-slip"
+# level reached, trials until a goal is found on average, and the spread between tasks
+SHAPES = {
+    "dt": (8.0, 40.0, 6.0),
+    "ra-dt": (62.0, 6.0, 10.0),
+    "ra-dt+": (84.0, 3.0, 4.0),
+    "replay": (87.0, 4.0, 3.0),
+    "retrace": (87.5, 4.0, 3.0),
+    "sweep": (90.0, 1.2, 1.0),
+}
+
+
+def synthetic_record(
+    method: str, seed: int = 0, trials: int = 40, tasks: int = 20, variant: bool = False
+) -> dict[str, Any]:
+    """Return a result whose tasks jump to their level once their goal is found."""
+    rng = np.random.default_rng([seed, sum(map(ord, method))])
+    choice = overrides([f"evaluate.trials={trials}", f"seed={seed}"])
+    config, _ = compose([*preset_layers(ENV, method, "smoke"), choice])
+    record = {
+        "experiment": "icl",
+        "env": ENV,
+        "method": method,
+        "seed": seed,
+        "budget": "smoke",
+        "split": "final",
+        "tasks": list(range(80, 80 + tasks)),
+        "returns": synthetic_returns(method, rng, trials, tasks),
+        "optimum": [91.1] * tasks,
+        "action_rule": {"temperature": 0.5, "explore_temperature": 2.0, "keep_best": None},
+        "config": config.to_json(),
+        "code_version": "0.1.0+abc",
+        "machine": {"system": "Linux", "cores": 2},
+        "wall_seconds": {"train": 60.0, "evaluate": 30.0},
+        "variants": {},
+    }
+    if variant:
+        returns = synthetic_returns(method, rng, trials, tasks)
+        record["variants"] = {VARIANT: {"returns": returns, "optimum": [88.0] * tasks}}
+    return record
+
+
+def synthetic_returns(
+    method: str, rng: np.random.Generator, trials: int, tasks: int
+) -> list[list[float]]:
+    """Draw returns [task][trial]: nothing before the goal is found, about the level after it."""
+    level, patience, width = SHAPES[method]
+    found = rng.geometric(1.0 / patience, size=tasks)[:, None] - 1  # [task, 1]
+    trial = np.arange(trials)[None]
+    reached = level + rng.normal(0.0, width, (tasks, 1)) + rng.normal(0.0, width, (tasks, trials))
+    earned = np.clip(reached, 1.0, 91.0) * (1.0 - 0.5 * np.exp(-(trial - found).clip(0) / 3.0))
+    return np.where(trial >= found, earned, 0.0).round(1).tolist()
