@@ -94,15 +94,16 @@ def run(
                 folder = collect(config, workers, quiet)
             _train(owned, folder)
         record = _evaluate(replace(owned, sinks=()), trace)  # training has closed them
-        report(out)
+        with _watch(owned).phase("report"):
+            report(out)
     return record
 
 
-def report(out: str | Path) -> list[Path]:
-    """Draw the curve, the first and last trials and the summary of a finished run."""
+def report(out: str | Path) -> Path:
+    """Draw the curve and the first and last trial of a finished run, and return its summary."""
     from radt.plots.report import write_report
 
-    return list(write_report(Path(out)))
+    return write_report(Path(out))
 
 
 def _train(run: Run, folder: Path) -> Path:

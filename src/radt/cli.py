@@ -4,68 +4,113 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Union
 
 import tyro
-from tyro.conf import (
-    FlagCreatePairsOff,
-    OmitArgPrefixes,
-    OmitSubcommandPrefixes,
-    subcommand,
-)
+from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, subcommand
 
-from radt.commands.bench import BenchVerb
-from radt.commands.data import DataVerb
+from radt.commands.bench import BenchCollectVerb, BenchEvaluateVerb
+from radt.commands.data import InfoVerb, ListVerb, VerifyVerb
 from radt.commands.demo import DemoVerb
 from radt.commands.doctor import DoctorVerb
 from radt.commands.evaluate import EvaluateVerb
-from radt.commands.flags import Flags
-from radt.commands.look import ConfigVerb, EnvsVerb
+from radt.commands.flags import Verb
+from radt.commands.look import DiffVerb, EnvsVerb, ShowVerb
 from radt.commands.runs import CollectVerb, RunVerb, TrainVerb
+from radt.registry import UnknownNameError
 
-DESCRIPTION = """Give a decision-making agent an external memory (RA-DT).
+
+@dataclass(frozen=True)
+class Menu:
+    """Verbs to choose from, and what is said above them."""
+
+    text: str
+    verbs: Mapping[str, type[Verb] | Menu]
+
+
+MENU = Menu(
+    """Give a decision-making agent an external memory (RA-DT).
 
 Start here:
-  radt demo                                       watch an agent learn, no training, one minute
-  radt run dark-room-10x10 --budget smoke         everything once, in seconds
-  radt run dark-room-10x10 --out runs/x           the real thing, on two CPU cores
-"""
-
-Verb = (
-    Annotated[RunVerb, subcommand("run")]
-    | Annotated[CollectVerb, subcommand("collect")]
-    | Annotated[TrainVerb, subcommand("train")]
-    | Annotated[EvaluateVerb, subcommand("evaluate")]
-    | Annotated[DataVerb, subcommand("data")]
-    | Annotated[EnvsVerb, subcommand("envs")]
-    | Annotated[ConfigVerb, subcommand("config")]
-    | Annotated[DoctorVerb, subcommand("doctor")]
-    | Annotated[BenchVerb, subcommand("bench")]
-    | Annotated[DemoVerb, subcommand("demo")]
+  radt demo                                  watch an agent learn; one minute, no training
+  radt run dark-room-10x10 --budget smoke    everything once, in seconds
+  radt run dark-room-10x10 --out runs/x      the real thing, on two CPU cores
+  radt run --help                            every verb explains itself
+""",
+    {
+        "run": RunVerb,
+        "collect": CollectVerb,
+        "train": TrainVerb,
+        "evaluate": EvaluateVerb,
+        "data": Menu(
+            "Look at datasets: info, verify, list.",
+            {"info": InfoVerb, "verify": VerifyVerb, "list": ListVerb},
+        ),
+        "envs": EnvsVerb,
+        "config": Menu("Look at configs: show, diff.", {"show": ShowVerb, "diff": DiffVerb}),
+        "doctor": DoctorVerb,
+        "bench": Menu(
+            "Measure speed: collect, evaluate.",
+            {"collect": BenchCollectVerb, "evaluate": BenchEvaluateVerb},
+        ),
+        "demo": DemoVerb,
+    },
 )
+STYLE = (FlagCreatePairsOff, OmitArgPrefixes, DisallowNone)
 
 
-def parse(words: Sequence[str] | None = None) -> Flags:
+def parse(words: Sequence[str], menu: Menu = MENU, name: str = "radt") -> Verb:
     """Read a command line; `--help` and mistakes in it end the process."""
-    form: Any = Verb
-    parsed: Any = tyro.cli(
-        form,
-        prog="radt",
-        description=DESCRIPTION,
-        args=words,
-        config=(FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes),
+    chosen = menu.verbs.get(words[0]) if words else None
+    if isinstance(chosen, Menu):
+        return parse(words[1:], chosen, f"{name} {words[0]}")
+    if chosen is None:
+        if words and not words[0].startswith("-"):
+            raise UnknownNameError("verb", words[0], list(menu.verbs))
+        return show_menu(words or ["--help"], menu, name)
+    return tyro.cli(chosen, prog=f"{name} {words[0]}", args=spread_sets(words[1:]), config=STYLE)
+
+
+def show_menu(words: Sequence[str], menu: Menu, name: str) -> Verb:
+    """Print the verbs and end the process."""
+    choices = tuple(
+        Annotated[
+            Verb if isinstance(item, Menu) else item, subcommand(word, description=first_line(item))
+        ]
+        for word, item in menu.verbs.items()
     )
-    verb: Flags = getattr(parsed, "verb", parsed)
+    form: Any = Union[choices]  # noqa: UP007
+    verb: Verb = tyro.cli(form, prog=name, description=menu.text, args=words, config=STYLE)
     return verb
+
+
+def first_line(item: type[Verb] | Menu) -> str:
+    """Say in one line what a verb does."""
+    text = item.text if isinstance(item, Menu) else item.__doc__ or ""
+    return text.splitlines()[0]
+
+
+def spread_sets(words: Sequence[str]) -> list[str]:
+    """Let one `--set` take several values: `--set a=1 b=2` means `--set a=1 --set b=2`."""
+    spread: list[str] = []
+    setting = False
+    for word in words:
+        follows = setting and "=" in word and not word.startswith("-")
+        if follows and spread[-1] != "--set":
+            spread.append("--set")
+        spread.append(word)
+        setting = word == "--set" or follows
+    return spread
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: 0, 2 for a mistake, 130 after Ctrl-C."""
-    verb = parse(words)
     debugging = bool(os.environ.get("RADT_DEBUG"))
     try:
-        verb.prepare()
+        verb = parse(sys.argv[1:] if words is None else words)
+        verb.common.prepare()
         verb.execute()
     except KeyboardInterrupt:
         if debugging:
@@ -91,7 +136,6 @@ def is_ours(error: Exception) -> bool:
     from radt.decode import DecodeError
     from radt.experiments.run import RunError
     from radt.memory.memory import MemoryMismatchError
-    from radt.registry import UnknownNameError
 
     ours = (RunError, DataError, CollectError, CheckpointError, DecodeError)
     return isinstance(error, (*ours, UnknownNameError, MemoryMismatchError, OSError))

@@ -57,7 +57,9 @@ def play(demo: Demo, console: Console | None = None) -> ICLResult:
 @contextlib.contextmanager
 def _stage(demo: Demo, console: Console) -> Iterator[Stage]:
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield Stage(demo, live, columns=max(1, min(3, console.width // (2 * demo.suite.room.width + 5))))
+        yield Stage(
+            demo, live, columns=max(1, min(3, console.width // (2 * demo.suite.room.width + 5)))
+        )
 
 
 class Stage:

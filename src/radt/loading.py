@@ -1,6 +1,6 @@
 """From a finished run, a checkpoint file or shipped weights to an agent that acts.
 
-    agent = radt.load("runs/x").agent()
+agent = radt.load("runs/x").agent()
 """
 
 from __future__ import annotations

@@ -141,9 +141,7 @@ def check_learning(name: str, suite: TaskSuite, dataset: Dataset) -> None:
     """Drawing depends on the generator alone, and the loss is finite, falls, and sees no padding."""
     method = build_method(name, suite.spaces)
     method.prepare(dataset)
-    first, again, other = (
-        method.draw(16, np.random.default_rng(seed)) for seed in (3, 3, 4)
-    )
+    first, again, other = (method.draw(16, np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert same_examples(first, again)
     assert not same_examples(first, other)
     losses = _overfit(method, first, updates=20)

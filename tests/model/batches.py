@@ -63,7 +63,9 @@ def mixed(keep: Tensor, one: Batch, other: Batch) -> Batch:
     return replace(one, **fields)
 
 
-def small_model(spaces: TaskSpaces, retrieves: bool = False, **options: object) -> DecisionTransformer:
+def small_model(
+    spaces: TaskSpaces, retrieves: bool = False, **options: object
+) -> DecisionTransformer:
     """Build a model of 2 layers whose weights are large enough that every leak would show."""
     given = {"layers": 2, "width": 16, "heads": 2, **options}
     model = DecisionTransformer(spaces, ModelConfig(**given), seed=0, retrieves=retrieves)  # type: ignore[arg-type]

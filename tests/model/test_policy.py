@@ -32,11 +32,13 @@ def draw(kind: str, seed: int, lengths: Tensor | None = None, length: int = LENG
     return random_batch(SPACES[kind], np.random.default_rng(seed), 3, length, lengths)
 
 
-def changed(batch: Batch, field: str, at: Tensor, seed: int = 9) -> Batch:
-    """Redraw one field of the steps marked in `at` [B, L]."""
+def changed(batch: Batch, field: str, at: Tensor) -> Batch:
+    """Change one field of the steps marked in `at` [B, L], each to something else."""
     kind = next(k for k, s in SPACES.items() if s.state.shape == batch.states.shape[2:])
-    other = mixed(~at, batch, draw(kind, seed, length=batch.mask.shape[1]))
-    return replace(batch, **{field: getattr(other, field)})
+    other = draw(kind, 9, length=batch.mask.shape[1])
+    if kind != "vector":
+        other = replace(other, actions=(batch.actions + 1) % SPACES[kind].action.size)
+    return replace(batch, **{field: getattr(mixed(~at, batch, other), field)})
 
 
 @MODELS

@@ -3,34 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import subcommand
+from tyro.conf import Positional, arg
 
 from radt.commands.flags import Verb
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchCollectVerb(Verb):
-    """Compare the speed of `radt collect` with stable-baselines3's PPO."""
+    """Compare the speed of `radt collect` with stable-baselines3's PPO, and how well both learn.
+
+    Try:
+      radt bench collect
+      radt bench collect --rollouts 5 --skip-returns      a minute instead of many
+    """
+
+    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
+    rollouts: Annotated[int | None, arg(help_behavior_hint="(default: all)")] = None
+    """Rollouts of each task that we collect."""
+    sb3_rollouts: int = 5  # rollouts that stable-baselines3 is timed over without returns
+    skip_returns: bool = False  # do not train stable-baselines3 to the end to compare returns
+    out: Path = Path("results/bench/collect.json")  # where the JSON goes
 
     def execute(self) -> None:
         """Measure and print the ratio last."""
+        from radt.bench.collect import main
+
+        common = self.common
+        main(
+            out=self.out,
+            env=self.env,
+            rollouts=self.rollouts,
+            sb3_rollouts=self.sb3_rollouts,
+            returns=not self.skip_returns,
+            workers=common.workers,
+            json_only=common.json,
+            quiet=common.quiet,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchEvaluateVerb(Verb):
-    """Compare acting on all tasks at once with acting on one at a time."""
+    """Compare acting on many tasks at once with acting on one after the other, same noise."""
+
+    checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
+    """A run or checkpoint of your own."""
+    tasks: int = 20  # how many tasks
+    trials: int = 4  # of each task
+    out: Path = Path("results/bench/evaluate.json")  # where the JSON goes
 
     def execute(self) -> None:
         """Measure and print the ratio last."""
+        from radt.bench.evaluate import main
 
-
-@dataclass(frozen=True)
-class BenchVerb:
-    """Measure speed."""
-
-    verb: (
-        Annotated[BenchCollectVerb, subcommand("collect")]
-        | Annotated[BenchEvaluateVerb, subcommand("evaluate")]
-    )
+        common = self.common
+        main(self.out, self.checkpoint, self.tasks, self.trials, common.json, common.quiet)

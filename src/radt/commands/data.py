@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import Positional, subcommand
+from tyro.conf import Positional, arg
 
 from radt.commands.flags import Verb
 
@@ -49,7 +49,9 @@ class InfoVerb(Verb):
       radt data info data/dark-room-10x10/ppo-seed0
     """
 
-    dataset: Positional[str]  # an environment's name or a dataset's folder
+    dataset: Annotated[
+        Positional[str], arg(metavar="ENV|DIR")
+    ]  # an environment's name or a dataset's folder
 
     def execute(self) -> None:
         """Measure and print."""
@@ -64,7 +66,9 @@ class InfoVerb(Verb):
 class VerifyVerb(Verb):
     """Read every file of a dataset and compare it with the manifest's hashes and shapes."""
 
-    dataset: Positional[str]  # an environment's name or a dataset's folder
+    dataset: Annotated[
+        Positional[str], arg(metavar="ENV|DIR")
+    ]  # an environment's name or a dataset's folder
 
     def execute(self) -> None:
         """Open every file as a reader would, which checks it."""
@@ -127,14 +131,3 @@ def list_datasets() -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-@dataclass(frozen=True)
-class DataVerb:
-    """Look at datasets."""
-
-    verb: (
-        Annotated[InfoVerb, subcommand("info")]
-        | Annotated[VerifyVerb, subcommand("verify")]
-        | Annotated[ListVerb, subcommand("list")]
-    )

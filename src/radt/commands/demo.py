@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from radt.commands.flags import Verb
 
@@ -28,11 +28,12 @@ class DemoVerb(Verb):
       radt demo --checkpoint runs/x --trials 30
     """
 
-    env: Positional[str] = "dark-room-10x10"
-    checkpoint: Path | None = None  # a run or checkpoint of yours instead of the shipped weights
-    trials: int = 15
+    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"  # a dark room
+    checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
+    """A run or checkpoint of your own."""
+    trials: int = 15  # how many trials each goal gets
     goals: int = 8  # how many are learned at once; the first three are drawn
-    seed: int = 0
+    seed: int = 0  # of the agent's noise
 
     def execute(self) -> None:
         """Play, drawing if there is a terminal to draw on, and print the returns."""

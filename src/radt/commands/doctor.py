@@ -155,7 +155,7 @@ def show(values: dict[str, Any]) -> str:
         f"[bold]installed[/]  python {values['python']}, {', '.join(versions)}",
         f"[bold]machine[/]    {machine['system']}, {machine['cores']} cores "
         f"({machine['threads']} threads), {machine['memory_free_gb']} GB of memory and "
-        f"{machine['disk_free_gb']} GB of disk free, {'a' if machine['cuda'] else 'no'} CUDA device",
+        f"{machine['disk_free_gb']} GB of disk free, {'with' if machine['cuda'] else 'no'} CUDA",
     ]
     sets = [f"{row['folder']} ({row['transitions']:,})" for row in values["datasets"]]
     lines.append(f"[bold]datasets[/]   {', '.join(sets) or 'none; `radt collect` makes them'}")

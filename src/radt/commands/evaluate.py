@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from radt.commands.flags import Verb
 
@@ -31,12 +31,15 @@ class EvaluateVerb(Verb):
     """
 
     source: Positional[Path]  # a run's folder or a checkpoint file
-    env: str | None = None  # another environment with the same spaces
+    env: Annotated[str | None, arg(help_behavior_hint="")] = None
+    """Another environment with the same spaces."""
     tasks: Literal["eval", "train"] = "eval"  # unseen tasks, or those of training
-    trials: int | None = None  # as many as the environment's authors give
-    seed: int = 0
+    trials: Annotated[int | None, arg(help_behavior_hint="(default: the paper's)")] = None
+    """How many trials each task gets."""
+    seed: int = 0  # of the agent's noise and of the environments
     trace: bool = False  # write every retrieval for the first task as JSON lines
-    out: Path | None = None  # the result's file; default: beside the source
+    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Where the result goes (default: beside the source)."""
 
     def execute(self) -> None:
         """Evaluate, write the record and show it."""
@@ -71,7 +74,7 @@ class EvaluateVerb(Verb):
 
     def _live(self, loaded: Loaded, suite: TaskSuite, path: Path) -> ICLResult:
         from radt.experiments.trace import Trace
-        from radt.icl import ICLResult, in_context_learning
+        from radt.icl import in_context_learning
         from radt.track import Tracker
 
         tasks = self._tasks(suite)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_text
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,19 +16,18 @@ if TYPE_CHECKING:
 
     from radt.config import Layer, RunConfig
 
+Budget = Literal["smoke", "laptop", "paper"]
+
 
 @dataclass(frozen=True, kw_only=True)
-class Flags:
+class Common:
     """Flags of every verb."""
 
-    device: str = "cpu"  # where networks compute: cpu, cuda, cuda:1, mps
-    threads: int | None = None  # threads of a process, and processes of `collect`
+    device: str = "cpu"  # where networks compute
+    threads: Annotated[int | None, arg(help_behavior_hint="(default: all cores)")] = None
+    """Threads of a process; for collecting: how many processes of one thread."""
     quiet: bool = False  # no progress, only the result
-    json: bool = False  # one JSON object on stdout and nothing else there
-
-    def execute(self) -> None:
-        """Do what the verb says."""
-        raise NotImplementedError
+    json: bool = False  # print one JSON object and nothing else
 
     def prepare(self) -> None:
         """Take the threads and the device that were asked for."""
@@ -66,16 +65,32 @@ class Flags:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunWords(Flags):
+class Verb:
+    """A verb of the command line."""
+
+    common: Common = field(default_factory=Common)
+
+    def execute(self) -> None:
+        """Do what the verb says."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunWords(Verb):
     """The words that describe a run."""
 
-    env: Positional[str | None] = None  # environment, one of `radt envs`
-    method: str | None = None  # ra-dt+ (default), ra-dt, dt, replay, retrace, sweep, ...
-    budget: Literal["smoke", "laptop", "paper"] | None = None  # laptop (default): minutes
-    seed: int | None = None  # of the run; 0 by default. The dataset has collect.seed
+    env: Annotated[Positional[str | None], arg(metavar="ENV", help_behavior_hint="")] = None
+    """Environment; `radt envs` lists them."""
+    method: Annotated[str | None, arg(help_behavior_hint="(default: ra-dt+)")] = None
+    """ra-dt+, ra-dt (the paper's), dt; or replay, retrace, sweep, which learn nothing."""
+    budget: Annotated[Budget | None, arg(help_behavior_hint="(default: laptop)")] = None
+    """smoke takes seconds, laptop minutes on two cores, paper a GPU."""
+    seed: Annotated[int | None, arg(help_behavior_hint="(default: 0)")] = None
+    """Seed of the run; the dataset has its own, collect.seed."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME.NAME=VALUE")] = ()
-    """Change one value; see `radt config show`. Can be given many times."""
-    config: Path | None = None  # a JSON file of values, such as a run's config.json
+    """Change a value; `radt config show` prints all of them."""
+    config: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """A JSON file of values, such as the config.json of a run."""
 
     def compose(self) -> tuple[RunConfig, dict[str, str]]:
         """Lay the presets, the file, `--set` and the flags over each other."""

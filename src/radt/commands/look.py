@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import subcommand
+from rich.markup import escape
+from tyro.conf import Positional, arg
 
-from radt.commands.flags import RunWords, Verb
+from radt.commands.flags import RunWords, Verb, read_values
 
 if TYPE_CHECKING:
     from radt.envs.suite import TaskSuite
@@ -28,7 +30,7 @@ class EnvsVerb(Verb):
         table = Table("name", "tasks", "horizon", "states", "actions", "optimum")
         for row in rows:
             tasks = f"{row['train_tasks']} + {row['eval_tasks']} unseen"
-            best = "" if row["optimum"] is None else f"{row['optimum']:.1f}"
+            best = "" if row["optimum"] is None else f"{row['optimum']:.2f}"
             words = row["name"], tasks, str(row["horizon"]), row["states"], row["actions"], best
             table.add_row(*words)
         self.common.answer({"envs": rows}, table)
@@ -66,7 +68,6 @@ class ShowVerb(RunWords):
 
     def execute(self) -> None:
         """Compose and print a table."""
-        from rich.markup import escape
         from rich.table import Table
 
         from radt.config import leaves
@@ -87,8 +88,28 @@ def is_override(source: str) -> bool:
     return source in ("--set", "command line") or source.startswith("file ")
 
 
-@dataclass(frozen=True)
-class ConfigVerb:
-    """Look at a run's config."""
+@dataclass(frozen=True, kw_only=True)
+class DiffVerb(Verb):
+    """Print the values in which the configs of two runs differ.
 
-    verb: Annotated[ShowVerb, subcommand("show")]
+    Try:
+      radt config diff runs/x runs/y
+    """
+
+    first: Annotated[Positional[Path], arg(metavar="RUN")]  # a run's folder or a config file
+    second: Annotated[Positional[Path], arg(metavar="RUN")]  # another one
+
+    def execute(self) -> None:
+        """Compare and print."""
+        from radt.config import differences, from_json
+
+        files = [path / "config.json" if path.is_dir() else path for path in self.pair]
+        configs = [from_json(read_values(file), where=str(file)) for file in files]
+        changes = differences(*configs)
+        values = {"files": list(map(str, files)), "differences": changes}
+        self.common.answer(values, escape("\n".join(changes) or "no difference"))
+
+    @property
+    def pair(self) -> tuple[Path, Path]:
+        """The two runs."""
+        return self.first, self.second

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
 
 from radt.commands.flags import RunWords
 
@@ -17,9 +19,11 @@ if TYPE_CHECKING:
 class Tracked(RunWords):
     """Words of verbs that train: where to, and which dashboards are told."""
 
-    out: Optional(Path, "DIR", "runs/ENV-METHOD-BUDGET-seedSEED") = None  # the run's folder
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
+    """Folder of the run (default: runs/ENV-METHOD-BUDGET-seedSEED)."""
     tensorboard: bool = False  # also write TensorBoard event files into the folder
-    wandb: str | None = None  # also log to this Weights & Biases project
+    wandb: Annotated[str | None, arg(metavar="PROJECT", help_behavior_hint="")] = None
+    """Also log to this Weights & Biases project."""
 
     def folder(self, config: RunConfig) -> Path:
         """Return the run's folder."""
@@ -31,7 +35,8 @@ class Tracked(RunWords):
         from radt.experiments.run import RunError
         from radt.track import TensorBoard, WandB
 
-        folder, sinks = self.folder(config), list[Sink]()
+        folder = self.folder(config)
+        sinks: list[Sink] = []
         try:
             if self.tensorboard:
                 sinks.append(TensorBoard(folder / "tensorboard"))
@@ -54,7 +59,7 @@ class RunVerb(Tracked):
       radt run dark-room-10x10 --set learn.updates=2000 --dry-run
     """
 
-    dry_run: bool = False  # only say what there is to do, how long it takes and how large it gets
+    dry_run: bool = False  # only say what there is to do, for how long and how large
     trace: bool = False  # write every retrieval of the evaluation to trace.jsonl
 
     def execute(self) -> None:
@@ -76,7 +81,9 @@ class RunVerb(Tracked):
         from radt.experiments.plan import plan_run
 
         phases = plan_run(config, out)
-        self.common.answer({"out": str(out), "phases": [p.to_json() for p in phases]}, show_plan(phases))
+        self.common.answer(
+            {"out": str(out), "phases": [p.to_json() for p in phases]}, show_plan(phases)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,4 +128,3 @@ class TrainVerb(Tracked):
         path = train(config, out, self.common.quiet, self.sinks(config))
         shown = f"trained: [bold]{path}[/]\nnext:    radt evaluate {out}"
         self.common.answer({"out": str(out), "checkpoint": str(path)}, shown)
-

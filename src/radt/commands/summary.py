@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from radt.experiments.plan import Phase
 
 TRIALS = (1, 5, 10, 20, 40)
-FILES = ("icl.json", "summary.md", "curve.png", "model.safetensors", "log.jsonl", "trace.jsonl")
+FILES = ("icl.json", "summary.md", "curve.png", "trials.gif", "model.safetensors", "trace.jsonl")
 
 
 def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
@@ -26,15 +26,14 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     trials = returns.shape[1]
     means = returns.mean(axis=0)
     found = found_by(returns)
-    table = Table(title=_title(record), title_justify="left", title_style="bold")
-    table.add_column("trial")
+    table = Table("trial")
     shown = [trial for trial in TRIALS if trial < trials] + [trials]
     for trial in shown:
         table.add_column(str(trial), justify="right")
     table.add_row("mean return", *(f"{means[trial - 1]:.1f}" for trial in shown))
     table.add_row("goals found", *(f"{found[trial - 1]}/{len(returns)}" for trial in shown))
     lines = [f"returns by trial  {sparkline(tuple(means.tolist()))}", *_scores(record, returns)]
-    return [table, "\n".join(lines), _files(place)]
+    return [f"[bold]{_title(record)}[/]", table, "\n".join(lines), _files(place)]
 
 
 def _title(record: Mapping[str, Any]) -> str:
@@ -48,7 +47,7 @@ def _scores(record: Mapping[str, Any], returns: np.ndarray[Any, Any]) -> list[st
     line = f"score             [bold]{score:.1f}[/] over trials {max(1, trials - 9)}-{trials}"
     known = [value for value in record["optimum"] if value is not None]
     if known:
-        line += f", optimum {np.mean(known):.1f}"
+        line += f", optimum {np.mean(known):.2f}"
     later = after_finding(returns)
     return [line] if np.isnan(later) else [line, f"after finding     {later:.1f}"]
 

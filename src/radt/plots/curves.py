@@ -9,10 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from radt.files import atomic_write
-from radt.metrics import found_by, late_score, nested_interval, stratified_interval
+from radt.metrics import LATE, found_by, late_score, nested_interval, stratified_interval
 from radt.plots.records import Outcome, Record, RecordError, outcomes
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; a method keeps its colour.
@@ -26,7 +27,7 @@ COLOURS = {
 }
 SPARE_COLOURS = ("#E69F00", "#A6761D", "#332288", "#882255")
 REFERENCES = ("replay", "retrace", "sweep")  # learn nothing: drawn thinner
-INK, FAINT = "#30343F", "#E3E5EA"
+INK, PALE, FAINT = "#30343F", "#777B86", "#E3E5EA"
 RESAMPLES = 1000
 DOTS_PER_INCH = 150
 
@@ -47,6 +48,7 @@ def icl_curve(records: Sequence[Record], path: Path, variant: str | None = None)
     figure.suptitle(
         _title(shown, str(records[0]["split"])), x=0.01, ha="left", fontsize=11, color=INK
     )
+    figure.supxlabel(_note(shown), x=0.01, ha="left", fontsize=7.5, color=PALE)
     atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))
     return path
 
@@ -62,17 +64,16 @@ def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
     for outcome in shown:
         colour = colour_of(outcome.method, shown)
         mean, low, high = band(outcome, rng)
-        width = 1.2 if outcome.method in REFERENCES else 2.0
         axes.fill_between(trial, low, high, color=colour, alpha=0.15, linewidth=0, zorder=2)
-        axes.plot(trial, mean, color=colour, linewidth=width, zorder=3)
+        _line(axes, outcome.method, mean, colour)
         score = float(late_score(outcome.returns).mean())
         ends.append((f"{outcome.method}  {score:.1f}", float(mean[-1]), colour))
     if (optimum := shown[0].optimum) is not None:
         axes.axhline(optimum, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=2)
         ends.append((f"optimum  {optimum:.1f}", optimum, INK))
-    _plain(axes, trials, "return", _note(shown))
-    top = max(float(o.returns.mean(axis=0).max()) for o in shown) if optimum is None else optimum
-    axes.set_ylim(min(0.0, axes.get_ylim()[0]), max(top * 1.08, axes.get_ylim()[1]))
+    _plain(axes, trials, "return")
+    if min(outcome.returns.min() for outcome in shown) >= 0:
+        axes.set_ylim(bottom=0.0)
     _name_ends(axes, trials, ends)
 
 
@@ -81,12 +82,11 @@ def draw_found(axes: Axes, shown: Sequence[Outcome]) -> None:
     tasks, trials = shown[0].tasks, shown[0].trials
     for outcome in shown:
         found = np.mean([found_by(seed) for seed in outcome.returns], axis=0)  # [trial]
-        width = 1.2 if outcome.method in REFERENCES else 2.0
-        colour = colour_of(outcome.method, shown)
-        axes.plot(np.arange(1, trials + 1), found, color=colour, linewidth=width)
+        _line(axes, outcome.method, found, colour_of(outcome.method, shown))
     axes.axhline(tasks, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-    _plain(axes, trials, f"goals found, of {tasks}", "same colours; mean over seeds")
-    axes.set_ylim(0.0, tasks * 1.08)
+    _plain(axes, trials, f"goals found, of {tasks}")
+    axes.set_ylim(0.0, tasks * 1.05)
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
 def band(
@@ -123,6 +123,12 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
     return [float(height) for height in placed]
 
 
+def _line(axes: Axes, method: str, values: NDArray[np.float64], colour: str) -> None:
+    """Draw one value a trial; what learns lies above what does not."""
+    width, height = (1.2, 3) if method in REFERENCES else (2.0, 4)
+    axes.plot(np.arange(1, len(values) + 1), values, color=colour, linewidth=width, zorder=height)
+
+
 def _name_ends(axes: Axes, trials: int, ends: Sequence[tuple[str, float, str]]) -> None:
     """Write each line's name where it ends, with a short leader where names had to move."""
     bottom, top = axes.get_ylim()
@@ -147,10 +153,9 @@ def _name_ends(axes: Axes, trials: int, ends: Sequence[tuple[str, float, str]]) 
         )
 
 
-def _plain(axes: Axes, trials: int, quantity: str, note: str) -> None:
+def _plain(axes: Axes, trials: int, quantity: str) -> None:
     """Take away what is no data, and say what is drawn."""
-    axes.set_title(f"{quantity}\n", loc="left", fontsize=9.5, color=INK, pad=2)
-    axes.text(0, 1.02, note, transform=axes.transAxes, fontsize=7.5, color="#777B86")
+    axes.set_title(quantity, loc="left", fontsize=9.5, color=INK)
     axes.set_xlabel("trial", fontsize=9, color=INK)
     axes.set_xlim(1, trials if trials > 1 else 2)
     axes.set_xticks([1, *range(10, trials + 1, 10)] if trials >= 10 else range(1, trials + 1))
@@ -167,7 +172,11 @@ def _note(shown: Sequence[Outcome]) -> str:
     over = "seeds" if min(len(outcome.seeds) for outcome in shown) > 1 else "tasks"
     if {len(outcome.seeds) > 1 for outcome in shown} == {True, False}:
         over = "seeds (tasks where there is one seed)"
-    return f"mean over tasks; band: 95 % over {over}; number: trials {max(1, trials - 9)}-{trials}"
+    late = f"{max(1, trials - LATE + 1)}-{trials}"
+    thin = "thin lines: tasks; " if len(shown) == 1 else ""
+    return (
+        f"{thin}lines: mean over tasks and seeds; bands: 95 % over {over}; numbers: trials {late}"
+    )
 
 
 def _title(shown: Sequence[Outcome], split: str) -> str:

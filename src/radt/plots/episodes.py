@@ -25,7 +25,7 @@ from radt.methods import Method
 PANEL, MARGIN, CAPTION = 240, 12, 30  # pixels
 MOST_FRAMES = 60
 FRAME_MS, LAST_MS = 90, 2500
-COLOURS = 64
+COLOURS = 128
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,19 @@ def side_by_side(films: Sequence[Sequence[Moment]]) -> list[Image.Image]:
 
 def save_gif(frames: Sequence[Image.Image], file: Path) -> None:
     """Write frames with one small palette for all, and hold the last one."""
-    palette = frames[-1].quantize(COLOURS, dither=Image.Dither.NONE)
+    palette = _palette(frames)
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     durations = [FRAME_MS] * (len(small) - 1) + [LAST_MS]
     small[0].save(
         file, format="GIF", save_all=True, append_images=small[1:], duration=durations, loop=0
     )
+
+
+def _palette(frames: Sequence[Image.Image]) -> Image.Image:
+    """Choose the colours that a few frames of the beginning, the middle and the end need."""
+    chosen = [frames[at] for at in np.linspace(0, len(frames) - 1, 6).round().astype(int)]
+    montage = Image.fromarray(np.concatenate([np.asarray(frame) for frame in chosen]))
+    return montage.quantize(COLOURS, dither=Image.Dither.NONE)
 
 
 def _compose(moments: Sequence[Moment]) -> Image.Image:

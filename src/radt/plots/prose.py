@@ -13,7 +13,7 @@ from radt.config import RunConfig, compose, leaves
 from radt.experiments.presets import preset_layers
 from radt.metrics import EARLY
 from radt.plots.records import Record
-from radt.plots.tables import Row, plain_table
+from radt.plots.tables import Row, count, plain_table
 
 MARKS = 5  # rows of the training table where there was no validation
 PHASES = {"embedder": "the embedder", "train": "the policy"}
@@ -39,7 +39,7 @@ def in_words(row: Row, split: str) -> str:
 
 def _improvement(row: Row) -> str:
     gain = row.improvement_over_seeds or row.improvement_over_tasks
-    change = f"{gain.mean:+.1f} [{gain.low:.1f}, {gain.high:.1f}] from trials 1-{EARLY} on"
+    change = f"{gain.mean:+.1f} [{gain.low:.1f}, {gain.high:.1f}] over trials 1-{EARLY}"
     if row.trials <= EARLY:
         return f"{row.trials} trials are too few to speak of improvement."
     if row.improves:
@@ -49,7 +49,7 @@ def _improvement(row: Row) -> str:
 
 def _finding(row: Row) -> str:
     found = row.found_by[row.trials]
-    text = f"It finds {found:g} of {row.tasks} goals ({row.found_by[1]:g} in trial 1)"
+    text = f"It finds {count(found)} of {row.tasks} goals ({count(row.found_by[1])} in trial 1)"
     if row.after_finding is None:
         return f"{text}."
     return f"{text}; once a goal is found, a trial earns {row.after_finding:.1f}."

@@ -151,7 +151,7 @@ def _film(run: Run, task: int) -> list[str]:
     return [
         "## The first and the last trial",
         f"![the first and the last trial]({GIF})",
-        f"Task {task} ({what}), the one with the median score. The policy does not see the goal.",
+        f"Task {task} ({what}), the one with the median score of all tasks.",
     ]
 
 

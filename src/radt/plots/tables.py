@@ -117,6 +117,11 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def count(number: float) -> str:
+    """Write a mean of counts, without the decimal where it is a whole number."""
+    return f"{number:.1f}".removesuffix(".0")
+
+
 def _returns_table(rows: Sequence[Row]) -> str:
     columns: list[Column] = [
         ("method", lambda row: f"`{row.method}`"),
@@ -137,7 +142,7 @@ def _goals_table(rows: Sequence[Row], with_cost: bool) -> str:
         ("method", lambda row: f"`{row.method}`"),
         (
             f"goals found by trial {' / '.join(map(str, trials))}",
-            lambda row: " / ".join(f"{row.found_by[t]:.1f}".removesuffix(".0") for t in trials),
+            lambda row: " / ".join(count(row.found_by[trial]) for trial in trials),
         ),
         ("return after finding", lambda row: _number(row.after_finding, ".1f")),
     ]

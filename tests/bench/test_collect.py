@@ -1,0 +1,161 @@
+"""`radt bench collect`: what is measured and compared, at a size where speed says nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from radt.bench import baseline, collect
+from radt.bench.baseline import (
+    BaselineJob,
+    BaselineRun,
+    build_ppo,
+    late_return,
+    learn_tasks,
+    scaled,
+)
+from radt.collect import CollectConfig
+from radt.collect.ppo import network_inputs
+from radt.collect.rollout import StateIndex
+from radt.envs import SUITES
+from radt.experiments.run import RunError
+from tests.toys import TOY_GRID
+
+TINY = CollectConfig(n_steps=128, batch_size=64, n_epochs=1, transitions=384)
+SUITE = SUITES["dark-room-10x10"]
+
+
+def fake_baseline(
+    jobs: Sequence[BaselineJob], report: Callable[[BaselineRun], None]
+) -> list[list[BaselineRun]]:
+    """Two processes of 100 transitions/s each."""
+    runs = [
+        [BaselineRun(task, 100 * job.rollouts, job.rollouts, float(task % 2)) for task in job.tasks]
+        for job in jobs
+    ]
+    for process in runs:
+        for run in process:
+            report(run)
+    return runs
+
+
+@pytest.fixture
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "learn_side_by_side", fake_baseline)
+    monkeypatch.setattr(collect, "paper_config", lambda env: TINY)
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_both_sides_and_their_returns_are_in_the_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dealt: list[BaselineJob] = []
+
+    def watched(
+        jobs: Sequence[BaselineJob], report: Callable[[BaselineRun], None]
+    ) -> list[list[BaselineRun]]:
+        dealt.extend(jobs)
+        return fake_baseline(jobs, report)
+
+    monkeypatch.setattr(collect, "learn_side_by_side", watched)
+    monkeypatch.setattr(collect, "collect", in_this_process)
+    out = tmp_path / "collect.json"
+    assert collect.main(out, quiet=True) == 0
+    record = json.loads(out.read_text())
+    ours, theirs, returns = (record[name] for name in ("ours", "stable_baselines3", "returns"))
+    assert ours["transitions"] == 80 * 384
+    assert theirs["rate"] == pytest.approx(200)
+    assert theirs["seconds_for_all"] == pytest.approx(80 * 384 / 200)
+    assert record["ratio"] == pytest.approx(ours["steady_rate"] / 200)
+    whole = ours["transitions"] / ours["seconds"] / 200
+    assert record["ratio_of_whole_runs"] == pytest.approx(whole)
+    assert returns["tasks"] == [run["task"] for run in theirs["runs"]]
+    assert len(set(returns["tasks"])) == 8
+    assert set(returns["tasks"]) <= set(SUITE.train_tasks)
+    assert returns["stable_baselines3"] == [float(task % 2) for task in returns["tasks"]]
+    inside = returns["interval"]["low"] <= returns["our_mean"] <= returns["interval"]["high"]
+    assert returns["inside"] == inside
+    assert [len(job.tasks) for job in dealt] == [4, 4]
+    assert {job.rollouts for job in dealt} == {2}  # and one to warm up
+    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.1f}"
+
+
+def in_this_process(suite, config, folder, workers, progress, quiet):  # type: ignore[no-untyped-def]
+    from radt.collect import collect as collect_histories
+
+    return collect_histories(suite, config, folder, 1, progress=progress, quiet=quiet)
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_without_returns_each_process_learns_one_task() -> None:
+    record = collect.bench_collect(rollouts=3, sb3_rollouts=4, returns=False, workers=1)
+    assert record["returns"] is None
+    runs = record["stable_baselines3"]["runs"]
+    assert [run["transitions"] for run in runs] == [400]
+
+
+def test_the_steady_rate_leaves_out_the_first_and_the_last_rollouts() -> None:
+    config = CollectConfig(n_steps=64, transitions=250)  # 4 rollouts, the last one cut
+    marks = [(10.0, 128), (20.0, 256), (21.0, 384), (22.0, 512), (24.0, 768), (24.1, 1000)]
+    assert collect.steady_rate(marks, TOY_GRID, config) == pytest.approx(512 / 4)
+
+
+def test_late_returns_are_those_of_the_last_whole_episodes_within_the_data() -> None:
+    returns, lengths = np.arange(60.0), np.full(60, 10)
+    assert late_return(returns, lengths, 555) == pytest.approx(np.mean(np.arange(5, 55)))
+    assert late_return(returns, lengths, 9) is None
+
+
+def test_too_few_rollouts_are_refused() -> None:
+    with pytest.raises(RunError, match="at least 3"):
+        collect.bench_collect(rollouts=2)
+
+
+def test_a_missing_baseline_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    with pytest.raises(RunError, match="pip install"):
+        collect.bench_collect()
+
+
+def test_the_baseline_sees_what_our_networks_see() -> None:
+    index = StateIndex(SUITE.spaces.state)
+    inputs = network_inputs(index, "unit")[:, :-1].numpy()
+    env = scaled(SUITE.make(0), SUITE, CollectConfig())
+    first, _ = env.reset(seed=0)
+    second = env.step(1)[0]
+    raw = SUITE.make(0)
+    before, _ = raw.reset(seed=0)
+    after = raw.step(1)[0]
+    np.testing.assert_array_equal(first, inputs[index.of(before[None])[0]])
+    np.testing.assert_array_equal(second, inputs[index.of(after[None])[0]])
+    assert scaled(raw, SUITE, CollectConfig(observation_scale="raw")) is raw
+
+
+def test_the_baseline_has_our_hyper_parameters_and_learns() -> None:
+    config = CollectConfig(n_steps=128, n_epochs=1, ent_coef=0.03, transitions=384)
+    model = build_ppo(SUITE, 3, config)
+    for name in ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef"):
+        assert getattr(model, name) == getattr(config, name)
+    assert model.policy.optimizer.defaults["eps"] == config.adam_epsilon
+    assert model.clip_range(1.0) == config.clip_range
+    started: list[int] = []
+    job = BaselineJob(SUITE, config, (3, 5), rollouts=2)
+    runs = list(learn_tasks(job, lambda: started.append(1)))
+    assert [(run.task, run.transitions) for run in runs] == [(3, 256), (5, 256)]
+    assert all(run.seconds > 0 and run.late_return is not None for run in runs)
+    assert started == [1]
+
+
+@pytest.mark.long
+def test_two_processes_of_stable_baselines3_report_their_runs() -> None:
+    config = CollectConfig(n_steps=128, n_epochs=1, transitions=384)
+    jobs = [BaselineJob(SUITE, config, (task,), rollouts=1) for task in (3, 5)]
+    heard: list[BaselineRun] = []
+    runs = baseline.learn_side_by_side(jobs, heard.append)
+    assert [[run.task for run in process] for process in runs] == [[3], [5]]
+    assert sorted(run.task for run in heard) == [3, 5]

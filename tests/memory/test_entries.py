@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from radt.memory.entries import DedupOrder, Entries, cut, deduplicate, key_start
+from tests.memory.toy_data import cut_lengths, random_entries
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"),  # (position, start, stop) of each entry, for C = 5
+    [
+        (1, [(0, 0, 1)]),
+        (4, [(0, 0, 4)]),
+        (5, [(0, 0, 5)]),
+        (6, [(0, 0, 5), (5, 0, 6)]),
+        (10, [(0, 0, 5), (5, 0, 10)]),
+        (13, [(0, 0, 5), (5, 0, 10), (10, 5, 13)]),
+    ],
+)
+def test_entries_stand_at_every_c_th_step(length: int, expected: list[tuple[int, ...]]) -> None:
+    entries = cut_lengths([length], 5)
+    found = zip(
+        entries.position.tolist(), entries.start.tolist(), entries.stop.tolist(), strict=True
+    )
+    assert list(found) == expected
+
+
+def test_a_key_embeds_the_c_latest_states() -> None:
+    assert key_start(torch.tensor([0, 3, 4, 5, 10, 15]), 5).tolist() == [0, 0, 0, 1, 6, 11]
+
+
+@settings(max_examples=50)
+@given(lengths=st.lists(st.integers(1, 40), max_size=8), context_len=st.integers(1, 12))
+def test_cutting_equals_a_loop(lengths: list[int], context_len: int) -> None:
+    numbers = torch.arange(len(lengths))
+    returns = numbers.float() / 3
+    entries = cut(
+        numbers + 7, numbers, numbers + 2, torch.tensor(lengths).long(), returns, context_len
+    )
+    rows = [
+        (e + 7, e, e + 2, t, max(0, t - context_len), min(length, t + context_len))
+        for e, length in enumerate(lengths)
+        for t in range(0, length, context_len)
+    ]
+    columns = [entries.task, entries.episode, entries.age]
+    columns += [entries.position, entries.start, entries.stop]
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == rows
+    assert entries.total_return.tolist() == [returns[row[1]].item() for row in rows]
+    for e, length in enumerate(lengths):  # the chunks of an episode cover it to its last step
+        own = entries.rows(entries.episode == e)
+        assert int(own.start.min()) == 0
+        assert int(own.stop.max()) == length
+
+
+def test_no_entries() -> None:
+    none = Entries.none()
+    assert len(none) == 0
+    some = cut_lengths([7], 5)
+    for joined in (none.followed_by(some), some.followed_by(none)):
+        for name in Entries.__dataclass_fields__:
+            left, right = getattr(joined, name), getattr(some, name)
+            assert torch.equal(left, right)
+            assert left.dtype == right.dtype
+    assert deduplicate(torch.zeros(0, 4), none, 0.98).shape == (0,)
+
+
+def naive_dedup(keys: Tensor, entries: Entries, threshold: float, order: str) -> list[bool]:
+    """Visit entry after entry and compare with each one kept before."""
+    rank = -entries.total_return if order == "return" else entries.age
+    visits = sorted(range(len(entries)), key=lambda i: (float(rank[i]), i))
+    kept: list[int] = []
+    directions = keys.double() / keys.double().norm(dim=1, keepdim=True).clamp_min(1e-12)
+    for i in visits:
+        if not any(
+            entries.task[i] == entries.task[j]
+            and entries.episode[i] != entries.episode[j]
+            and round(float(directions[i] @ directions[j]) * 2**20) / 2**20 > np.float32(threshold)
+            for j in kept
+        ):
+            kept.append(i)
+    return [i in kept for i in range(len(entries))]
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(0, 25),
+    order=st.sampled_from(["return", "chronological"]),
+)
+def test_deduplication_equals_a_loop(seed: int, count: int, order: DedupOrder) -> None:
+    rng = np.random.default_rng(seed)
+    keys = torch.from_numpy(rng.integers(-2, 3, (count, 2)).astype(np.float32))
+    entries = random_entries(rng, count)
+    for threshold in (0.6, 0.98):
+        kept = deduplicate(keys, entries, threshold, order)
+        assert kept.tolist() == naive_dedup(keys, entries, threshold, order)
+
+
+def test_deduplication_never_drops_the_own_episode_or_another_task() -> None:
+    keys = torch.ones(6, 3)
+    zero = torch.zeros(6, dtype=torch.int64)
+    entries = Entries(zero, zero, zero, zero, zero, zero + 1, torch.zeros(6))
+    assert deduplicate(keys, entries, 0.5).all()  # one episode
+    other_tasks = random_entries(np.random.default_rng(0), 6, tasks=100, episodes=100)
+    assert deduplicate(keys, other_tasks, 0.5).all()
+
+
+@pytest.mark.parametrize(("order", "kept"), [("return", 2), ("chronological", 0)])
+def test_the_order_says_which_duplicate_stays(order: DedupOrder, kept: int) -> None:
+    numbers = torch.arange(3)
+    zero = torch.zeros_like(numbers)
+    returns = torch.tensor([1.0, 0.0, 5.0])
+    entries = Entries(zero, numbers, numbers, zero, zero, zero + 1, returns)
+    found = deduplicate(torch.ones(3, 2), entries, 0.98, order)
+    assert found.tolist() == [i == kept for i in range(3)]
+
+
+def test_a_dropped_entry_drops_no_other() -> None:
+    angles = torch.tensor([0.0, 0.3, 0.6])  # each close to the next, the ends not to each other
+    keys = torch.stack([angles.cos(), angles.sin()], dim=1)
+    numbers = torch.arange(3)
+    zero = torch.zeros_like(numbers)
+    entries = Entries(zero, numbers, numbers, zero, zero, zero + 1, torch.zeros(3))
+    assert deduplicate(keys, entries, 0.9).tolist() == [True, False, True]
+
+
+def test_deduplication_does_not_depend_on_what_else_is_there() -> None:
+    rng = np.random.default_rng(0)
+    keys = torch.from_numpy(rng.integers(-2, 3, (60, 2)).astype(np.float32))
+    entries = random_entries(rng, 60)
+    together = deduplicate(keys, entries, 0.9)
+    for task in range(3):
+        own = entries.task == task
+        assert torch.equal(deduplicate(keys[own], entries.rows(own), 0.9), together[own])

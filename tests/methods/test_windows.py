@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from radt.data import Dataset
+from radt.methods.windows import WindowSampler, best_episodes, up_to
+from tests.data.histories import GRID, write_dataset
+
+CONTEXT = 5
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("windows")
+    write_dataset(folder, GRID, tasks=(4, 1, 7), episodes=4)
+    return Dataset.open(folder)
+
+
+class Counting(np.random.Generator):
+    """Answers with every step once, in order."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+
+    def integers(self, high: int, size: int) -> np.ndarray:  # type: ignore[override]
+        return np.arange(size) % high
+
+
+def test_every_end_from_1_to_the_last_step_is_as_likely_as_any_other(dataset: Dataset) -> None:
+    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    total = int(dataset.episodes.length.sum())
+    windows = sampler.draw(total, Counting())
+    ends = Counter(zip(windows.episode.tolist(), windows.stop.tolist(), strict=True))
+    every = {
+        (row, stop)
+        for row, length in enumerate(dataset.episodes.length)
+        for stop in range(1, length + 1)
+    }
+    assert set(ends) == every
+    assert set(ends.values()) == {1}
+
+
+def test_ends_are_drawn_uniformly(dataset: Dataset, rng: np.random.Generator) -> None:
+    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    total = int(dataset.episodes.length.sum())
+    windows = sampler.draw(200 * total, rng)
+    first = np.cumsum(dataset.episodes.length) - dataset.episodes.length
+    counts = np.bincount(first[windows.episode] + windows.stop - 1, minlength=total)
+    chi_square = ((counts - 200) ** 2 / 200).sum()
+    assert chi_square < total + 5 * np.sqrt(2 * total)
+
+
+def test_a_window_is_the_last_c_steps_before_its_end(
+    dataset: Dataset, rng: np.random.Generator
+) -> None:
+    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    windows = sampler.draw(64, rng)
+    batch = sampler.read(windows)
+    for row in range(64):
+        start, stop = windows.start[row], windows.stop[row]
+        assert stop - start == min(CONTEXT, stop)
+        assert batch.mask[row].sum() == stop - start
+        shown = batch.mask[row].numpy()
+        assert batch.timesteps[row].numpy()[shown].tolist() == list(range(start, stop))
+        source = dataset.trajectory(int(windows.episode[row]))
+        np.testing.assert_array_equal(batch.states[row].numpy()[shown], source.states[start:stop])
+        np.testing.assert_array_equal(batch.actions[row].numpy()[shown], source.actions[start:stop])
+
+
+def test_real_steps_come_first(dataset: Dataset, rng: np.random.Generator) -> None:
+    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    mask = sampler.read(sampler.draw(64, rng)).mask.numpy()
+    assert mask[:, 0].all()
+    assert (np.diff(mask.astype(int), axis=1) <= 0).all()
+
+
+def test_up_to_hides_and_trims(dataset: Dataset) -> None:
+    long = int(np.argmax(dataset.episodes.length))
+    batch = dataset.windows([long, long], [0, 2], CONTEXT)
+    shown = up_to(batch, np.array([1, 4]))
+    assert shown.mask.tolist() == [[True, False], [True, True]]
+
+
+@pytest.mark.parametrize("fraction", [0.25, 0.5, 0.75, 1.0])
+def test_the_best_episodes_are_chosen_within_each_task(dataset: Dataset, fraction: float) -> None:
+    episodes = dataset.episodes
+    rows = best_episodes(dataset, fraction)
+    assert (np.diff(rows) > 0).all()
+    for task in (1, 4, 7):
+        returns = episodes.total_return[episodes.task == task]
+        kept = episodes.total_return[rows][episodes.task[rows] == task]
+        assert sorted(kept) == sorted(returns)[-round(4 * fraction) :]
+
+
+def test_a_task_keeps_at_least_one_episode(dataset: Dataset) -> None:
+    assert len(best_episodes(dataset, 0.01)) == 3
+
+
+@pytest.mark.parametrize("fraction", [0.0, -0.1, 1.1])
+def test_other_fractions_are_refused(dataset: Dataset, fraction: float) -> None:
+    with pytest.raises(ValueError, match=r"best_fraction must lie in \(0, 1\]"):
+        WindowSampler(dataset, CONTEXT, fraction)
+
+
+def test_only_chosen_episodes_are_drawn(dataset: Dataset, rng: np.random.Generator) -> None:
+    sampler = WindowSampler(dataset, CONTEXT, 0.5)
+    windows = sampler.draw(500, rng)
+    assert set(windows.episode) == set(best_episodes(dataset, 0.5))
+    assert (windows.stop <= dataset.episodes.length[windows.episode]).all()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from PIL import Image
+
+from radt.plots import RecordError, icl_curve, outcomes
+from radt.plots.curves import COLOURS, band, colour_of, spread
+from tests.plots.synthetic import VARIANT, synthetic_record
+
+
+def test_one_method_has_one_panel_and_several_have_two(tmp_path: Path) -> None:
+    before = dict(matplotlib.rcParams)
+    one = icl_curve([synthetic_record("ra-dt")], tmp_path / "one.png")
+    both = [synthetic_record("ra-dt", variant=True), synthetic_record("dt", variant=True)]
+    two = icl_curve(both, tmp_path / "two.png")
+    varied = icl_curve(both, tmp_path / "varied.png", VARIANT)
+    sizes = [Image.open(path).size for path in (one, two, varied)]
+    assert sizes[0][0] < sizes[1][0] == sizes[2][0]
+    assert two.read_bytes() != varied.read_bytes()
+    assert dict(matplotlib.rcParams) == before
+    assert "matplotlib.pyplot" not in sys.modules or not matplotlib.pyplot.get_fignums()
+
+
+def test_the_same_records_give_the_same_picture(tmp_path: Path) -> None:
+    records = [synthetic_record("dt", seed) for seed in (0, 1)]
+    first, second = (icl_curve(records, tmp_path / f"{name}.png").read_bytes() for name in "ab")
+    assert first == second
+
+
+def test_short_runs_without_an_optimum_can_be_drawn(tmp_path: Path) -> None:
+    record = synthetic_record("sweep", trials=1, tasks=2)
+    record["optimum"] = [None, None]
+    record["returns"] = [[-3.0], [2.0]]
+    assert icl_curve([record], tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_a_variant_that_nobody_tried_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"evaluate\.also_on"):
+        icl_curve([synthetic_record("dt")], tmp_path / "a.png", VARIANT)
+
+
+def test_the_band_holds_the_mean_and_spans_tasks_with_one_seed(rng: np.random.Generator) -> None:
+    (outcome,) = outcomes([synthetic_record("ra-dt")])
+    mean, low, high = band(outcome, rng)
+    assert mean == pytest.approx(outcome.returns.mean(axis=(0, 1)))
+    assert (low <= mean).all()
+    assert (mean <= high).all()
+    assert (high - low)[-1] > 0
+
+
+def test_labels_are_moved_apart_and_keep_their_order() -> None:
+    placed = spread([10.0, 0.0, 10.0, 10.1], gap=1.0)
+    assert placed[1] == 0.0
+    assert placed[0] < placed[2] < placed[3]
+    assert np.diff(sorted(placed)).min() >= 1.0 - 1e-6
+
+
+def test_known_methods_keep_their_colour_and_others_get_a_spare_one() -> None:
+    shown = outcomes([synthetic_record("dt"), {**synthetic_record("dt"), "method": "new"}])
+    colours = [colour_of(outcome.method, shown) for outcome in shown]
+    assert colours[0] == COLOURS["dt"]
+    assert colours[1] not in COLOURS.values()

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from PIL import Image
+
+from radt.agent import Agent, Target
+from radt.config import RunConfig, compose, overrides
+from radt.envs.suite import SUITES
+from radt.experiments.presets import preset_layers
+from radt.experiments.run import Run, live
+from radt.methods import METHODS, Method
+from radt.plots import trials_gif
+from radt.plots.episodes import MOST_FRAMES, PANEL, Moment, film, side_by_side, take_picture
+from radt.track import Tracker
+from tests.toys import TOY_REACH
+
+
+def run_of(method: str, out: Path, env: str = "dark-room-10x10", trials: int = 3) -> Run:
+    layers = [*preset_layers(env, method, "smoke"), overrides([f"evaluate.trials={trials}"])]
+    return Run(compose(layers)[0], out)
+
+
+def built(config: RunConfig, run: Run) -> Method:
+    return METHODS[config.method].build(run.suite.spaces, config.options, config.seed, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "env"),
+    [("replay", "dark-room-10x10"), ("replay", "dark-room-10x10-slip"), ("dt", "dark-room-10x10")],
+)
+def test_the_film_shows_what_was_measured(tmp_path: Path, method: str, env: str) -> None:
+    run = run_of(method, tmp_path, env)
+    actor = built(run.config, run)
+    task = 81
+    measured = live(run, actor, run.suite, (80, task), 3, Tracker()).returns[1]
+    rule = run.config.evaluate.rule
+    agent = Agent(actor, Target(*run.suite.target_return), rule, run.config.seed, keys=[task])
+    filmed = film(agent, run.suite.make(task, "rgb_array"), 3, run.config.seed + task, {1, 2, 3})
+    assert [moments[-1].total for moments in filmed.values()] == measured.tolist()
+    assert [len(moments) for moments in filmed.values()] == [101] * 3
+
+
+def test_the_gif_is_small_and_holds_its_end(tmp_path: Path) -> None:
+    run = run_of("sweep", tmp_path)
+    path = trials_gif(run, built(run.config, run), 85, tmp_path / "trials.gif")
+    assert path is not None
+    assert path.stat().st_size < 600_000
+    gif = Image.open(path)
+    frames = gif.n_frames  # type: ignore[attr-defined]
+    assert 1 < frames <= MOST_FRAMES
+    assert 2 * PANEL < gif.size[0] < 3 * PANEL
+    gif.seek(frames - 1)
+    assert gif.info["duration"] > 1000
+
+
+def test_what_cannot_be_drawn_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of("dt", tmp_path)
+    actor = built(run.config, run)
+    monkeypatch.setitem(SUITES._items, run.config.env, TOY_REACH)
+    assert trials_gif(run, actor, 0, tmp_path / "trials.gif") is None
+    assert not (tmp_path / "trials.gif").exists()
+
+
+def test_a_short_film_waits_for_the_longer_one() -> None:
+    picture = Image.new("RGB", (PANEL, PANEL))
+    long = [Moment(1, step, 0.0, picture) for step in range(201)]
+    frames = side_by_side([long, long[:3]])
+    assert len(frames) == MOST_FRAMES
+    assert frames[0].size == frames[-1].size
+
+
+def test_other_environments_are_drawn_as_they_draw_themselves() -> None:
+    class Square(gym.Env[int, int]):
+        def render(self) -> np.ndarray:  # type: ignore[type-arg, override]
+            return np.full((480, 480, 3), 7, np.uint8)
+
+    picture = take_picture(Square())
+    assert picture.size == (PANEL, PANEL)
+    assert picture.getpixel((5, 5)) == (7, 7, 7)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from radt.checkpoint import write_tensors
+from radt.plots import RecordError, outcomes, read_record
+from tests.plots.synthetic import VARIANT, synthetic_record
+
+
+def test_seeds_of_a_method_are_stacked_in_order() -> None:
+    records = [synthetic_record("ra-dt", 2), synthetic_record("dt"), synthetic_record("ra-dt", 1)]
+    dt, ra_dt = outcomes(records)
+    assert (dt.method, ra_dt.method) == ("dt", "ra-dt")
+    assert ra_dt.seeds == (1, 2)
+    assert ra_dt.returns.shape == (2, 20, 40)
+    assert ra_dt.returns[0].tolist() == records[2]["returns"]
+    assert ra_dt.minutes == pytest.approx(1.5)
+
+
+def test_variants_keep_only_the_records_that_have_them() -> None:
+    records = [synthetic_record("dt"), synthetic_record("replay", variant=True)]
+    (replay,) = outcomes(records, VARIANT)
+    assert replay.env == VARIANT
+    assert replay.optimum == pytest.approx(88.0)
+
+
+def test_an_optimum_that_is_not_known_for_every_task_is_none() -> None:
+    record = synthetic_record("dt")
+    record["optimum"][3] = None
+    assert outcomes([record])[0].optimum is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env": "dark-room-20x20"}, "env is dark-room-10x10 in one result and dark-room-20x20"),
+        ({"split": "tune"}, "same environment and split"),
+        ({"returns": [[1.0]]}, r"\[1, 40\] trials"),
+        ({"method": "dt"}, "dt with seed 0 is given twice"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(RecordError, match=message):
+        outcomes([synthetic_record("dt"), {**synthetic_record("ra-dt"), **changes}])
+
+
+def test_nothing_to_show_is_an_error() -> None:
+    with pytest.raises(RecordError, match="at least one"):
+        outcomes([])
+
+
+def test_reading_counts_the_parameters_of_the_checkpoint_beside(tmp_path: Path) -> None:
+    path = tmp_path / "icl.json"
+    path.write_text(json.dumps(synthetic_record("dt")))
+    assert "parameters" not in read_record(path)
+    tensors = {"policy.a": torch.zeros(3, 4), "embedder.b": torch.zeros(5)}
+    write_tensors(tmp_path / "model.safetensors", tensors, {})
+    assert read_record(path)["parameters"] == 17
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "radt evaluate"), ("{", "is no JSON"), ("[]", "lacks env"), ('{"env": 1}', "lacks")],
+)
+def test_files_that_are_no_results_say_so(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
+    path = tmp_path / "icl.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(RecordError, match=message):
+        read_record(path)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radt.config import compose, from_json, overrides
+from radt.experiments.presets import preset_layers
+from radt.plots import write_comparison, write_report
+from radt.plots.prose import command, training_table
+from radt.plots.report import median_task
+from tests.plots.synthetic import SHAPES, VARIANT, synthetic_record
+
+
+def save(folder: Path, record: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True)
+    path = folder / "icl.json"
+    path.write_text(json.dumps(record))
+    return path
+
+
+def log_lines() -> list[dict[str, Any]]:
+    losses = [
+        {"time": 0, "phase": phase, "step": step, "loss": 1.0 / step}
+        for phase in ("embedder", "train")
+        for step in range(1, 21)
+    ]
+    looks = [
+        {"time": 0, "phase": "train", "step": step, "trial_1": 4.25, "trial_10": float(step)}
+        for step in (10, 20)
+    ]
+    return losses + looks
+
+
+def linked(markdown: Path) -> list[Path]:
+    links = re.findall(r"\]\(([^)]+)\)", markdown.read_text())
+    return [markdown.parent / link for link in links]
+
+
+def test_a_run_gets_a_curve_a_film_and_a_summary(tmp_path: Path) -> None:
+    folder = tmp_path / "x"
+    save(folder, synthetic_record("replay", trials=3, variant=True))
+    (folder / "log.jsonl").write_text("\n".join(map(json.dumps, log_lines())) + '\n{"cut')
+    summary = write_report(folder)
+    text = summary.read_text()
+    names = {path.name for path in linked(summary)}
+    assert {"curve.png", "trials.gif", f"curve-{VARIANT}.png"} <= names
+    assert all(path.exists() for path in linked(summary))
+    assert "Loss of the embedder" in text
+    assert "radt run dark-room-10x10 --method replay --budget smoke" in text
+    assert str(tmp_path) not in text
+    film = (folder / "trials.gif").stat().st_mtime_ns
+    write_report(folder)
+    assert (folder / "trials.gif").stat().st_mtime_ns == film
+
+
+def test_a_result_without_its_weights_has_no_film(tmp_path: Path) -> None:
+    save(tmp_path / "x", synthetic_record("ra-dt+"))
+    summary = write_report(tmp_path / "x")
+    assert "trials.gif" not in summary.read_text()
+    assert "## Training" not in summary.read_text()
+    assert all(path.exists() for path in linked(summary))
+
+
+def test_the_film_shows_the_task_with_the_median_score() -> None:
+    record = synthetic_record("replay", tasks=3)
+    record["returns"] = [[9.0] * 40, [1.0] * 40, [5.0] * 40]
+    assert median_task(record) == record["tasks"][2]
+
+
+def test_a_comparison_says_the_same_to_readers_and_programs(tmp_path: Path) -> None:
+    paths = [
+        save(tmp_path / f"{name}-{seed}", synthetic_record(name, seed, variant=True))
+        for name in SHAPES
+        for seed in (range(2) if name != "sweep" else range(1))
+    ]
+    page = write_comparison(paths, tmp_path / "out")
+    content = json.loads((tmp_path / "out" / "compare.json").read_text())
+    assert list(content["methods"]) == list(SHAPES)
+    plus = content["methods"]["ra-dt+"]
+    assert plus["ci95"][0] < plus["mean_31_40"] < plus["ci95"][1]
+    assert plus["improves_ci95"][0] > 0
+    assert plus["seeds"] == 2
+    assert content["methods"]["sweep"]["ci95"] is None
+    assert content["variants"][VARIANT]["optimum"] == pytest.approx(88.0)
+    assert f"**{plus['mean_31_40']:.1f}**" in page.read_text()
+    assert all(path.exists() for path in linked(page))
+    assert "Every method acts by the same rule" in page.read_text()
+
+
+def test_an_unfair_comparison_is_named(tmp_path: Path) -> None:
+    other = synthetic_record("dt") | {"action_rule": {"temperature": 0.0}}
+    paths = [save(tmp_path / "a", other), save(tmp_path / "b", synthetic_record("replay"))]
+    page = write_comparison(paths, tmp_path, "unfair")
+    assert "do not act by the same rule" in page.read_text()
+
+
+def test_the_command_makes_the_same_config_again() -> None:
+    choices = ['evaluate.also_on=["dark-room-10x10-slip"]', "split=tune", "seed=3"]
+    config, _ = compose([*preset_layers("dark-room-10x10", "ra-dt+", "smoke"), overrides(choices)])
+    words = shlex.split(command(config, "x y").replace("\\\n", " "))
+    assert words[words.index("--out") + 1] == "runs/x y"
+    given = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    layers = [*preset_layers("dark-room-10x10", "ra-dt+", "smoke"), overrides([*given, "seed=3"])]
+    assert compose(layers)[0] == config == from_json(config.to_json())
+
+
+def test_training_is_shown_at_the_validations() -> None:
+    table = training_table(log_lines()).splitlines()
+    assert table[0] == "| update | loss | validation, trial 1 | validation, trial 10 |"
+    assert [row.split(" | ")[0] for row in table[2:]] == ["| 10", "| 20"]
+    assert table[-1].endswith("| 4.2 | 20.0 |")
+
+
+def test_a_step_logged_again_after_a_restart_counts_once() -> None:
+    again = [
+        {"phase": "train", "step": 20, "loss": 3.0},
+        {"phase": "train", "step": 20, "loss": 5.0},
+    ]
+    assert training_table(again).splitlines()[-1] == "| 20 | 5.000 |"
+    assert training_table([]) == ""
