@@ -64,14 +64,7 @@ def test_importing_radt_registers_environments_and_stays_light() -> None:
 
 
 @pytest.mark.parametrize(
-    "first",
-    [
-        "import radt.collect",
-        "import radt.collect as package; package.CollectConfig",
-        "from radt.collect import CollectConfig",
-        "from radt.collect.ppo import CollectConfig",
-        "pass",
-    ],
+    "first", ["import radt.collect as package; package.CollectConfig", "import radt; radt.collect"]
 )
 def test_collect_is_a_function_and_a_package(first: str) -> None:
     code = (

@@ -111,7 +111,7 @@ def grid_view(demo: Demo, agent: Agent, slot: int) -> GridView:
     steps = max(1, int(trials.step[slot]))
     trail = tuple((int(row), int(column)) for row, column in trials.states[slot, :steps])
     goal = divmod(room.goal(demo.tasks[slot]), room.width)
-    earned = trials.rewards[slot, :steps].sum()
+    earned = trials.rewards[slot, : int(trials.step[slot])].sum()
     caption = f"step {steps:3d}  return {earned:3.0f}"
     return GridView(room.width, room.height, trail[-1], goal, trail[0], trail, caption)
 

@@ -70,12 +70,13 @@ def learn(
     state_file: Path,
     tracker: Tracker,
     evaluate: Callable[[int], Mapping[str, float]] | None = None,
+    phase: str = "train",
 ) -> None:
     """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15)."""
     policy = method.networks["policy"]
     adam = optimiser(policy, config)
     done = _resume(policy, adam, state_file)
-    tracker.start("train", total=config.updates, done=done)
+    tracker.start(phase, total=config.updates, done=done)
     started, since = time.monotonic(), done
     for update in range(done, config.updates):
         loss, norm = _update(method, policy, adam, config, seed, update)
@@ -135,7 +136,7 @@ def _resume(policy: nn.Module, adam: torch.optim.AdamW, path: Path) -> int:
     )
     for name, weight in policy.named_parameters():
         state = {
-            key: tensors[f"adam.{key}.{name}"]
+            key: tensors[f"adam.{key}.{name}"].to(weight.device)
             for key in ("step", "exp_avg", "exp_avg_sq")
             if f"adam.{key}.{name}" in tensors
         }

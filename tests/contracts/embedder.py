@@ -1,4 +1,4 @@
-"""What every embedder must do, as functions of one and its spaces; a new embedder calls them all."""
+"""What every embedder must do, as functions of it and its spaces; a new one calls them all."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ SUITES = {suite.name: suite for suite in TOYS}
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
-    return {
-        suite.name: toy_dataset(suite, tmp_path_factory.mktemp(suite.name)) for suite in TOYS
-    }
+    return {suite.name: toy_dataset(suite, tmp_path_factory.mktemp(suite.name)) for suite in TOYS}
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)

@@ -22,6 +22,7 @@ from radt.collect import collect as collect_histories
 from radt.config import RunConfig, differences, from_json
 from radt.data import Dataset, dataset_folder
 from radt.envs.suite import SUITES, TaskSuite
+from radt.experiments.choices import choose
 from radt.experiments.provenance import Stopwatch, code_version, machine
 from radt.experiments.trace import Trace
 from radt.files import atomic_write
@@ -49,6 +50,7 @@ class Run:
     out: Path
     quiet: bool = True
     sinks: tuple[Sink, ...] = ()
+    threads: int | None = None  # as asked for; None: the fastest number is measured
 
     def tracker(self) -> Tracker:
         """Log to the run's folder and show progress."""
@@ -125,6 +127,8 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
         return path
     chosen = dataset.select(run.tasks[0])
     tracker = run.tracker()
+    with watch.phase("choose"):
+        choose(run.out / "choices.json", _one_update(run, chosen), run.threads)
     embedder = None
     if entry.embeds:
         with watch.phase("embedder"):
@@ -146,6 +150,15 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     return path
 
 
+def _one_update(run: Run, dataset: Dataset) -> Callable[[], object]:
+    """Return what an update costs most: a Decision Transformer's pass there and back."""
+    config = run.config
+    probe = DT(run.suite.spaces, DTOptions(config.options.model), config.seed)
+    probe.prepare(dataset)
+    examples = probe.draw(config.learn.batch_size, np.random.default_rng(config.seed))
+    return lambda: probe.loss(examples).backward()
+
+
 def train_embedder(run: Run, dataset: Dataset, tracker: Tracker) -> DecisionTransformerEmbedder:
     """Train the Decision Transformer whose hidden states become keys."""
     config = run.config
@@ -153,7 +166,8 @@ def train_embedder(run: Run, dataset: Dataset, tracker: Tracker) -> DecisionTran
     teacher = DT(run.suite.spaces, options, config.seed)
     teacher.prepare(dataset)
     short = dataclasses.replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
-    learn(teacher, short, config.seed, run.out / "embedder.safetensors", tracker)
+    file = run.out / "embedder.safetensors"
+    learn(teacher, short, config.seed, file, tracker, phase="embedder")
     return DecisionTransformerEmbedder(teacher.policy)
 
 
@@ -235,7 +249,7 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
             for name in run.config.evaluate.also_on
         }
     tracker.close()
-    record = result_record(run, result, watch)
+    record = result_record(run, method, result, watch)
     record["variants"] = {
         name: {
             "returns": found.returns.tolist(),
@@ -256,7 +270,9 @@ def load_method(run: Run) -> Method:
     return method
 
 
-def result_record(run: Run, result: ICLResult, watch: Stopwatch) -> dict[str, Any]:
+def result_record(
+    run: Run, method: Method, result: ICLResult, watch: Stopwatch
+) -> dict[str, Any]:
     """Put together all that `icl.json` says."""
     config, tasks = run.config, run.tasks[1]
     return {
@@ -273,12 +289,20 @@ def result_record(run: Run, result: ICLResult, watch: Stopwatch) -> dict[str, An
         "score": float(late_score(result.returns).mean()),
         "found_by": found_by(result.returns).tolist(),
         "after_finding": _number(after_finding(result.returns)),
+        "parameters": parameters(method),
         "action_rule": asdict(config.evaluate.rule),
         "config": config.to_json(),
         "code_version": code_version(),
         "machine": machine(),
         "wall_seconds": watch.seconds,
     }
+
+
+def parameters(method: Method) -> int:
+    """Count the weights of all networks."""
+    return sum(
+        weight.numel() for network in method.networks.values() for weight in network.parameters()
+    )
 
 
 def optima(suite: TaskSuite, tasks: tuple[int, ...]) -> list[float | None]:

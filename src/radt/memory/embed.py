@@ -55,7 +55,7 @@ class DecisionTransformerEmbedder:
     @torch.no_grad()
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
         """Embed prefixes as [B, width]."""
-        states = self.model.embed.at_states(self.model.hidden(prefixes))  # [B, L, width]
+        states = self.model.embed.at_states(self.model.hidden(prefixes)).cpu()  # [B, L, width]
         counted = prefixes.mask if dropped is None else prefixes.mask & ~dropped
         total = (states * counted[..., None]).sum(1)
         return total / prefixes.mask.sum(1, keepdim=True).clamp_min(1)
@@ -76,9 +76,10 @@ class DecisionTransformerStepper:
 
     def __init__(self, model: DecisionTransformer, rows: int, context_len: int) -> None:
         self.model, self.size = model, context_len
+        self.columns = torch.arange(context_len, device=model.device)
         self.caches = model.trunk.caches(rows, context_len)
-        self.hidden = torch.zeros(rows, context_len, model.config.width)
-        self.length = torch.zeros(rows, dtype=torch.int64)
+        self.hidden = torch.zeros(rows, context_len, model.config.width, device=model.device)
+        self.length = torch.zeros(rows, dtype=torch.int64, device=model.device)
 
     def reset(self, rows: Tensor) -> None:
         """Start new trajectories in some rows."""
@@ -88,15 +89,16 @@ class DecisionTransformerStepper:
     @torch.no_grad()
     def step(self, latest: Batch, rows: Tensor) -> Tensor:
         """Take the newest step of some rows, [B, 1], and return their embeddings [B, width]."""
+        latest, rows = latest.to(self.model.device), rows.to(self.model.device)
         column = self.length[rows] % self.size
         self.length[rows] += 1
         length = self.length[rows]
-        place = Place(rows, column, seen=torch.arange(self.size) < length[:, None])
+        place = Place(rows, column, seen=self.columns < length[:, None])
         token = self.model.embed(latest, past=True)  # holds the action before, not the one asked
         context = self.model.context(latest, None)
         hidden = self.model.trunk.step(token, self.caches, place, context)  # [B, 1, width]
         self.hidden[rows, column] = hidden[:, 0]
-        return self.hidden[rows].sum(1) / length.clamp_max(self.size)[:, None]
+        return (self.hidden[rows].sum(1) / length.clamp_max(self.size)[:, None]).cpu()
 
 
 def fingerprint(model: DecisionTransformer) -> str:

@@ -95,7 +95,7 @@ class DTActor:
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Predict the next action of each slot, [B, action_size]."""
         recent = trials.recent(slots, self.context_len)
-        return last_real(recent, self.policy(recent))
+        return last_real(recent, self.policy(recent).cpu())
 
 
 def valid_dimensions(spaces: TaskSpaces, tasks: NDArray[np.int64]) -> Tensor | None:

@@ -134,7 +134,7 @@ class RADTActor:
         self._retrieve(trials, slots, recent)
         held = self._held.rows(torch.from_numpy(slots))
         present = held if bool(held.mask.any()) else None
-        return last_real(recent, self.policy(recent, present))
+        return last_real(recent, self.policy(recent, present).cpu())
 
     def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64], recent: Batch) -> None:
         every = self._memory.config.retrieve_every

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
@@ -110,9 +111,7 @@ class TrainingMemory:
             prefixes = self._prefixes(episode[embedded], asked_at[embedded])
             dropped = rng.random(tuple(prefixes.mask.shape)) < self.training.query_dropout
             found = self.embedder(prefixes, torch.from_numpy(dropped))
-            if self.training.blend is not None and len(self.keys):
-                others = self.keys[torch.from_numpy(rng.integers(len(self.keys), size=len(found)))]
-                found = blend_queries(found, others, self.training.blend)
+            found = self._blended(found, torch.from_numpy(episode[embedded]), rng)
             vectors[torch.from_numpy(embedded)] = found
         episodes = self.dataset.episodes
         return Queries(
@@ -122,6 +121,15 @@ class TrainingMemory:
             age=torch.from_numpy(episodes.index[episode]).long(),
             position=torch.from_numpy(asked_at),
         )
+
+    def _blended(self, vectors: Tensor, episode: Tensor, rng: np.random.Generator) -> Tensor:
+        """Blend queries with random keys, but never with their own episode: it knows the future."""
+        if self.training.blend is None or not len(self.keys):
+            return vectors
+        drawn = torch.from_numpy(rng.integers(len(self.keys), size=len(vectors)))
+        own = self.store.entries.episode[drawn] == episode
+        others = torch.where(own[:, None], vectors, self.keys[drawn])
+        return blend_queries(vectors, others, self.training.blend)
 
     def _prefixes(self, episode: NDArray[np.int64], asked_at: NDArray[np.int64]) -> Batch:
         """Read the C states up to and including the one at which the query is asked, [B, C]."""

@@ -31,10 +31,12 @@ class KeyValueCache:
     values: Tensor  # [B, heads, size, width / heads]
 
     @classmethod
-    def empty(cls, rows: int, heads: int, size: int, width: int) -> KeyValueCache:
+    def empty(
+        cls, rows: int, heads: int, size: int, width: int, device: torch.device
+    ) -> KeyValueCache:
         """Reserve a ring for `rows` sequences."""
         shape = (rows, heads, size, width // heads)
-        return cls(torch.zeros(shape), torch.zeros(shape))
+        return cls(torch.zeros(shape, device=device), torch.zeros(shape, device=device))
 
 
 @dataclass(frozen=True)

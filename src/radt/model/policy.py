@@ -67,6 +67,11 @@ class DecisionTransformer(nn.Module):
         if retrieves:
             nn.init.normal_(self.null_chunk, std=0.02, generator=generator)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are; batches are moved there by themselves."""
+        return self.head.weight.device
+
     def forward(self, recent: Batch, retrieved: Batch | None = None) -> Tensor:
         """Return action logits, or actions in [-1, 1], for every step: [B, L, action_size]."""
         hidden = self.hidden(recent, retrieved)
@@ -74,7 +79,8 @@ class DecisionTransformer(nn.Module):
 
     def hidden(self, recent: Batch, retrieved: Batch | None = None) -> Tensor:
         """Return the last hidden state of every token, [B, L * per_step, width]."""
-        context = self.context(recent, retrieved)
+        recent = recent.to(self.device)
+        context = self.context(recent, None if retrieved is None else retrieved.to(self.device))
         return torch.as_tensor(self.trunk(self.drop(self.embed(recent, past=False)), context))
 
     def act(self, hidden: Tensor) -> Tensor:
@@ -103,9 +109,10 @@ def action_loss(
     predicted [B, L, action_size], actions [B, L] or [B, L, action_size], steps [B, L] bool;
     valid [B, action_size] bool marks the dimensions that mean something, None: all.
     """
+    actions, steps = actions.to(predicted.device), steps.to(predicted.device)
     if actions.ndim == 2:
         return cross_entropy(predicted[steps], actions[steps])
     counted = steps[..., None].expand_as(actions)
     if valid is not None:
-        counted = counted & valid[:, None, :]
+        counted = counted & valid[:, None, :].to(predicted.device)
     return (predicted - actions)[counted].square().mean()

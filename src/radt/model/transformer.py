@@ -77,7 +77,10 @@ class Transformer(nn.Module):
 
     def caches(self, rows: int, size: int) -> list[KeyValueCache]:
         """Reserve one empty ring of keys and values per layer."""
-        return [KeyValueCache.empty(rows, self.heads, size, self.width) for _ in self.blocks]
+        device = self.norm.weight.device
+        return [
+            KeyValueCache.empty(rows, self.heads, size, self.width, device) for _ in self.blocks
+        ]
 
     def step(
         self,

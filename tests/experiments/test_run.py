@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from radt.data import Dataset
+from radt.experiments.provenance import Stopwatch
+from radt.experiments.run import Run, RunError, collect, evaluate, train
+from radt.experiments.trace import Trace
+from radt.methods import METHODS
+from tests.experiments.small import assert_same_tensors, small_config, use_toys
+from tests.toys import TOY_GRID
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        use_toys(patch, home)
+        collect(small_config("dt"), workers=1)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def toys(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_toys(monkeypatch, data)
+
+
+def run_whole(run: Run) -> dict[str, object]:
+    folder = collect(run.config, workers=1)
+    train(run, Dataset.open(folder), Stopwatch())
+    return dict(json.loads(evaluate(run, Stopwatch()).read_text()))
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.mark.parametrize("method", METHODS.names())
+def test_a_run_from_data_to_result_and_again_without_a_change(
+    method: str, data: Path, tmp_path: Path
+) -> None:
+    run = Run(small_config(method), tmp_path / "out")
+    result = run_whole(run)
+    assert result["config"] == run.config.to_json()
+    assert (result["env"], result["method"], result["seed"]) == ("toy-grid", method, 0)
+    assert result["tasks"] == list(TOY_GRID.eval_tasks)
+    assert np.shape(result["returns"]) == np.shape(result["first_reward"]) == (2, 2)
+    assert result["optimum"] == [TOY_GRID.optimal_return(task) for task in TOY_GRID.eval_tasks]
+    assert str(tmp_path) not in json.dumps(result)
+    before = (
+        snapshot(tmp_path),
+        {path: content for path, content in snapshot(data).items() if not path.endswith(".lock")},
+    )
+    assert run_whole(run) == result
+    assert snapshot(tmp_path) == before[0]
+    after = {p: c for p, c in snapshot(data).items() if not p.endswith(".lock")}
+    assert after == before[1]
+
+
+def test_the_log_tells_of_every_phase(tmp_path: Path) -> None:
+    run_whole(Run(small_config("ra-dt"), tmp_path))
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert {line["phase"] for line in lines} == {"train", "evaluate"}
+    assert [line["step"] for line in lines if "trial_1" in line] == [3, 6]
+    assert any("mean_return" in line for line in lines)
+
+
+def test_another_config_is_refused_even_when_all_is_finished(tmp_path: Path) -> None:
+    config = small_config("dt")
+    run_whole(Run(config, tmp_path))
+    other = Run(replace(config, seed=1), tmp_path)
+    dataset = Dataset.open(collect(config, workers=1))
+    with pytest.raises(RunError, match="belongs to another run"):
+        train(other, dataset, Stopwatch())
+    with pytest.raises(RunError, match="seed: 0 there, 1 now"):
+        evaluate(other, Stopwatch())
+
+
+def test_two_runs_are_equal(tmp_path: Path) -> None:
+    config = small_config("ra-dt")
+    results = [run_whole(Run(config, tmp_path / name)) for name in ("a", "b")]
+    assert results[0]["returns"] == results[1]["returns"]
+    for name in ("model.safetensors", "policy.safetensors", "embedder.safetensors"):
+        assert_same_tensors(tmp_path / "a" / name, tmp_path / "b" / name)
+
+
+def test_tuning_holds_the_last_fifth_of_the_training_tasks_back(tmp_path: Path) -> None:
+    run = Run(small_config("dt", "split=tune"), tmp_path)
+    trained, tested = run.tasks
+    assert not set(trained) & set(tested)
+    assert trained + tested == TOY_GRID.train_tasks
+    assert not set(tested) & set(TOY_GRID.eval_tasks)
+
+
+def test_a_trace_beside_the_result(tmp_path: Path) -> None:
+    run = Run(small_config("ra-dt"), tmp_path)
+    train(run, Dataset.open(collect(run.config, workers=1)), Stopwatch())
+    trace = Trace(tmp_path / "trace.jsonl")
+    evaluate(run, Stopwatch(), trace)
+    trace.close()
+    lines = (tmp_path / "trace.jsonl").read_text().splitlines()
+    assert 0 < len(lines) <= 2 * TOY_GRID.spaces.horizon
+
+
+def test_evaluating_before_training_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no checkpoint"):
+        evaluate(Run(small_config("dt"), tmp_path), Stopwatch())

@@ -1,0 +1,272 @@
+"""The memory at training: what a query may know, and which regularisers act how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from radt.data import Dataset
+from radt.envs.suite import TaskSuite
+from radt.memory.memory import Memory, MemoryConfig
+from radt.methods.training_memory import RetrievalTraining, TrainingMemory
+from radt.trajectory import Batch, Trajectory, Verdict
+from tests.contracts.store import assert_same_steps
+from tests.memory.toy_data import toy_embedder, write_toys
+from tests.toys import TOY_GRID, TOY_REACH, histories, random_action
+
+CONFIG = MemoryConfig(context_len=4, top_l=5, top_k=2)
+PLAIN = RetrievalTraining(
+    cut_off=None, query_dropout=0.0, min_length=0, dedup=None, context_dropout=0.0
+)
+EPISODES = 5
+Build = Callable[..., TrainingMemory]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    lived = histories(TOY_REACH, EPISODES)
+    return write_toys(tmp_path_factory.mktemp("reach"), TOY_REACH, lived)
+
+
+@pytest.fixture
+def build(dataset: Dataset) -> Build:
+    """Build a memory with some options of `MemoryConfig` or `RetrievalTraining`."""
+
+    def built(data: Dataset = dataset, tokens: str = "fused", **options: object) -> TrainingMemory:
+        for_config = {k: v for k, v in options.items() if k in CONFIG.__dataclass_fields__}
+        for_training = {k: v for k, v in options.items() if k not in for_config}
+        return TrainingMemory(
+            data,
+            toy_embedder(data.spaces, tokens),
+            replace(CONFIG, **for_config),  # type: ignore[arg-type]
+            replace(PLAIN, **for_training),  # type: ignore[arg-type]
+        )
+
+    return built
+
+
+def every_step(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Ask at every step of every episode."""
+    lengths = dataset.episodes.length
+    episode = np.repeat(np.arange(len(lengths)), lengths)
+    return episode, np.concatenate([np.arange(length) for length in lengths])
+
+
+def chosen_ids(
+    memory: TrainingMemory, episode: np.ndarray, asked_at: np.ndarray, seed: int = 0
+) -> Tensor:
+    """Return the ids whose chunks are retrieved, [B, k]."""
+    seen: list[Tensor] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory.store, "chunks", seen.append)
+        memory.retrieve_for(episode, asked_at, np.random.default_rng(seed))
+    return seen[0]
+
+
+def with_another_future(
+    suite: TaskSuite, trajectory: Trajectory, step: int, rng: np.random.Generator
+) -> Trajectory:
+    """Redraw the actions and rewards from a step on and the states behind it."""
+    actions, rewards, states = (
+        array.copy() for array in (trajectory.actions, trajectory.rewards, trajectory.states)
+    )
+    for t in range(step, len(trajectory)):
+        actions[t] = random_action(suite.spaces.action, rng)
+        rewards[t] = rng.random()
+    permuted = rng.permutation(np.arange(step + 1, len(trajectory)))
+    states[step + 1 :] = states[permuted]
+    return replace(trajectory, states=states, actions=actions, rewards=rewards)
+
+
+@pytest.mark.parametrize("tokens", ["fused", "interleaved"])
+@pytest.mark.parametrize("suite", [TOY_GRID, TOY_REACH], ids=lambda suite: suite.name)
+def test_nothing_at_or_after_the_query_changes_what_is_retrieved(
+    suite: TaskSuite, tokens: str, tmp_path: Path, build: Build, rng: np.random.Generator
+) -> None:
+    lived = histories(suite, EPISODES)
+    dataset = write_toys(tmp_path / "one", suite, lived)
+    options = {"query_dropout": 0.3, "blend": 0.7, "context_dropout": 0.2, "cut_off": 0.999}
+    memory = build(dataset, tokens, min_length=3, **options)
+    task, age = suite.train_tasks[1], 2
+    row = 1 * EPISODES + age
+    for step in (0, 2, 3, 5, 11):
+        changed = dict(lived)
+        changed[task] = list(lived[task])
+        changed[task][age] = with_another_future(suite, lived[task][age], step, rng)
+        other_data = write_toys(tmp_path / f"other-{step}", suite, changed)
+        episode, asked_at = np.full(20, row), np.full(20, step)
+        one = memory.retrieve_for(episode, asked_at, np.random.default_rng(1))
+        other = build(other_data, tokens, min_length=3, **options)
+        assert_same_steps(one, other.retrieve_for(episode, asked_at, np.random.default_rng(1)))
+        assert torch.equal(
+            chosen_ids(memory, episode, asked_at), chosen_ids(other, episode, asked_at)
+        )
+
+
+def test_what_came_before_the_query_does_change_it(build: Build, dataset: Dataset) -> None:
+    memory = build()
+    queries = memory._queries(*every_step(dataset), np.ones(len(dataset) * 12, bool), None)  # type: ignore[arg-type]
+    assert len(queries.vectors.unique(dim=0)) == len(queries.vectors)
+
+
+@pytest.mark.parametrize("tokens", ["fused", "interleaved"])
+def test_keys_equal_those_that_an_agent_would_write(build: Build, dataset: Dataset, tokens) -> None:
+    memory = build(tokens=tokens)
+    agent = Memory(memory.embedder, dataset.spaces, CONFIG)
+    for row in range(len(dataset)):
+        agent.write([dataset.trajectory(row)])
+    torch.testing.assert_close(memory.keys, agent.keys, rtol=0, atol=1e-5)
+    assert torch.equal(memory.store.entries.position, agent.entries.position)
+    ids = torch.arange(len(agent))[:, None]
+    assert_same_steps(memory.store.chunks(ids), agent.chunks(ids))
+
+
+def test_the_own_trajectory_is_never_retrieved(build: Build, dataset: Dataset) -> None:
+    episode, asked_at = every_step(dataset)
+    for options in ({}, {"min_length": 6}, {"own_task_only": True}, {"alpha": 0.0}):
+        ids = chosen_ids(build(**options), episode, asked_at)
+        found = build(**options).store.entries.episode[ids.clamp_min(0)]
+        assert not ((found == torch.from_numpy(episode)[:, None]) & (ids >= 0)).any()
+
+
+def test_task_utility_prefers_the_own_task(build: Build, dataset: Dataset) -> None:
+    episode, asked_at = every_step(dataset)
+    memory = build(alpha=10.0, top_k=1, top_l=100)
+    ids = chosen_ids(memory, episode, asked_at)[:, 0]
+    tasks = torch.from_numpy(dataset.episodes.task[episode])
+    assert torch.equal(memory.store.entries.task[ids], tasks)
+    own = build(own_task_only=True, top_k=1)
+    assert torch.equal(own.store.entries.task[chosen_ids(own, episode, asked_at)[:, 0]], tasks)
+
+
+def test_candidates_above_the_cut_off_are_never_chosen(build: Build, dataset: Dataset) -> None:
+    episode, asked_at = every_step(dataset)
+    memory = build(cut_off=0.9)
+    queries = memory._queries(
+        episode, asked_at, np.ones(len(episode), bool), np.random.default_rng(0)
+    )
+    found = memory.search(queries)
+    assert (found.verdict == Verdict.TOO_SIMILAR).any()
+    assert (found.relevance[found.verdict == Verdict.CHOSEN] <= 0.9).all()
+
+
+class Counting:
+    """Count what an embedder is asked for."""
+
+    def __init__(self, memory: TrainingMemory) -> None:
+        self.inner, self.width = memory.embedder, memory.embedder.width
+        self.rows, self.dropped = 0, torch.zeros(0, dtype=torch.bool)
+
+    def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
+        self.rows += len(prefixes)
+        if dropped is not None:
+            self.dropped = torch.cat([self.dropped, dropped[prefixes.mask]])
+        return self.inner(prefixes, dropped)
+
+
+def test_early_queries_are_not_embedded_but_drawn(build: Build, dataset: Dataset) -> None:
+    episode, asked_at = every_step(dataset)
+    memory = build(min_length=5)
+    memory.embedder = counting = Counting(memory)  # type: ignore[assignment]
+    ids = chosen_ids(memory, episode, asked_at)
+    assert counting.rows == (asked_at >= 5).sum()
+    early = ids[torch.from_numpy(asked_at < 5)]
+    tasks = torch.from_numpy(dataset.episodes.task[episode[asked_at < 5]])[:, None]
+    drawn = memory.store.entries.task[early.clamp_min(0)]
+    assert ((drawn == tasks) | (early < 0)).all()
+    assert len(early.unique()) > 0.8 * len(memory.store.entries)
+    plain = chosen_ids(build(), episode, asked_at)
+    late = torch.from_numpy(asked_at >= 5)
+    assert torch.equal(ids[late], plain[late])
+
+
+def test_query_dropout_leaves_state_tokens_out_of_queries_only(
+    build: Build, dataset: Dataset
+) -> None:
+    episode, asked_at = every_step(dataset)
+    memory = build(query_dropout=0.3)
+    assert torch.equal(memory.keys, build().keys)
+    memory.embedder = counting = Counting(memory)  # type: ignore[assignment]
+    chosen_ids(memory, episode, asked_at)
+    assert counting.dropped.float().mean().item() == pytest.approx(0.3, abs=0.05)
+
+
+def test_queries_without_a_single_token_still_get_an_answer(build: Build, dataset: Dataset) -> None:
+    ids = chosen_ids(build(query_dropout=1.0), *every_step(dataset))
+    assert (ids >= 0).all()
+
+
+def test_blended_queries_move_to_random_keys(build: Build, dataset: Dataset) -> None:
+    episode, asked_at = every_step(dataset)
+    for blend in (0.0, 0.5, 1.0):
+        memory, everyone = build(blend=blend), np.ones(len(episode), bool)
+        mixed = memory._queries(episode, asked_at, everyone, np.random.default_rng(0)).vectors
+        plain = build()._queries(episode, asked_at, everyone, np.random.default_rng(0)).vectors
+        if blend < 1:
+            other = (mixed - blend * plain) / (1 - blend)
+            is_key = torch.cdist(other, memory.keys).amin(1) < 1e-3
+            is_own = (other - plain).abs().amax(1) < 1e-3  # drawn from the own episode: not mixed
+            assert (is_key | is_own).all()
+            assert is_key.float().mean() > 0.8
+        assert torch.allclose(mixed, plain) == (blend == 1.0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_some_windows_read_no_context(build: Build, dataset: Dataset, share: float) -> None:
+    episode, asked_at = (np.tile(numbers, 4) for numbers in every_step(dataset))
+    memory = build(context_dropout=share)
+    batch = memory.retrieve_for(episode, asked_at, np.random.default_rng(0))
+    assert batch.mask.shape == (len(episode), 2 * 8)
+    without = (~batch.mask.any(1)).float().mean().item()
+    assert without == pytest.approx(share, abs=0.06 if share == 0.5 else 0)
+
+
+def test_retrieval_depends_on_the_generator_alone(build: Build, dataset: Dataset) -> None:
+    options = {"query_dropout": 0.5, "blend": 0.5, "context_dropout": 0.3, "min_length": 4}
+    memory, asked = build(**options), every_step(dataset)
+    one, same, other = (chosen_ids(memory, *asked, seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_sizes_tell_what_was_dropped(build: Build, dataset: Dataset) -> None:
+    assert build().sizes == {"cut": 4 * EPISODES * 3}
+    deduplicated = build(dedup=0.9)
+    kept = deduplicated.sizes["distinct"]
+    assert deduplicated.sizes == {"cut": 60, "distinct": kept}
+    assert 0 < kept < 60
+    assert kept == len(deduplicated.store.entries) == len(deduplicated.index)
+    floor = float(np.median(dataset.episodes.total_return))
+    rewarded = build(store_above=floor)
+    assert rewarded.sizes["rewarded"] == len(rewarded.index) < 60
+    assert (rewarded.store.entries.total_return > floor).all()
+
+
+def test_tasks_without_an_entry_find_nothing_of_their_own(build: Build, dataset: Dataset) -> None:
+    last = dataset.episodes.task == dataset.tasks[-1]
+    best_elsewhere = dataset.episodes.total_return[~last].max()
+    if best_elsewhere <= dataset.episodes.total_return[last].max():
+        best_elsewhere = np.sort(dataset.episodes.total_return)[-2]
+    episode, asked_at = every_step(dataset)
+    for floor in (float(best_elsewhere) - 1e-3, 1e9):  # one task is left, then none
+        for min_length in (0, 100):
+            memory = build(store_above=floor, min_length=min_length, blend=0.5)
+            batch = memory.retrieve_for(episode, asked_at, np.random.default_rng(0))
+            assert batch.mask.shape == (len(episode), 2 * 8)
+            if floor == 1e9:
+                assert not batch.mask.any()
+
+
+def test_nothing_is_indexed_where_nothing_is_searched(build: Build, dataset: Dataset) -> None:
+    memory = build(retrieve_every=0, min_length=10)
+    assert len(memory.index) == 0
+    episode = np.arange(len(dataset))
+    ids = chosen_ids(memory, episode, np.zeros_like(episode))
+    assert (ids >= 0).any()
+    assert len(build(retrieve_every=0, min_length=0).index) == 60

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radt.agent import ActionRule, Agent, Target
+from radt.icl import in_context_learning
+from radt.trajectory import Trajectory
+from tests.contracts.method import build_method
+from tests.contracts.unequal import HORIZON, SPACES, Unequal, diaries, unequal_envs
+from tests.toys import TOY_GRID, TOY_REACH
+
+TASKS = (0, 1, 2, 5)
+
+
+def agent_for(name: str = "ra-dt", **changes: Any) -> Agent:
+    return Agent(build_method(name, SPACES), Target(5.0, 1.0), **changes)
+
+
+def remembered(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> list[Trajectory]:
+    kept: list[Trajectory] = []
+    real = agent.actor.remember
+    monkeypatch.setattr(agent.actor, "remember", lambda new: (kept.extend(new), real(new)))
+    return kept
+
+
+@pytest.mark.parametrize("name", ["dt", "ra-dt", "ra-dt+", "replay"])
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_what_is_remembered_is_what_was_lived(
+    name: str, mode: AutoresetMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = agent_for(name, slots=len(TASKS), autoreset_mode=mode)
+    kept = remembered(agent, monkeypatch)
+    env = unequal_envs(TASKS, mode)
+    in_context_learning(agent, env, 4, seed=0)
+    lived = diaries(env)
+    for slot in range(len(TASKS)):
+        own = [trial for trial in kept if trial.task == slot]
+        assert [trial.episode for trial in own] == list(range(len(own)))
+        assert len(own) >= 4
+        for trial, diary in zip(own, lived[slot], strict=False):
+            states, actions, rewards = zip(*diary, strict=True)
+            assert trial.states.tolist() == list(states)
+            assert trial.actions.tolist() == list(actions)
+            assert trial.rewards.tolist() == list(rewards)
+
+
+def test_one_environment_takes_and_gives_plain_numbers() -> None:
+    agent, env = agent_for(), Unequal(0)
+    for _ in range(3):
+        obs, _ = env.reset()
+        over = False
+        while not over:
+            action = agent.act(obs)
+            assert type(action) is int
+            obs, reward, terminated, truncated, _ = env.step(np.int64(action))
+            agent.observe(reward, terminated, truncated)
+            over = terminated or truncated
+    assert agent.trials.trial.tolist() == [3]
+    assert agent.memory is not None
+    assert len(agent.memory) > 0
+
+
+def test_one_environment_equals_one_slot() -> None:
+    actions = []
+    for slots in (None, 1):
+        agent, env = agent_for(slots=slots), Unequal(1)
+        for _ in range(3):
+            obs, _ = env.reset()
+            over = False
+            while not over:
+                action = agent.act(obs if slots is None else obs[None])
+                action = action if slots is None else action[0]
+                actions.append(int(action))
+                obs, reward, terminated, truncated, _ = env.step(action)
+                agent.observe(
+                    *(
+                        (reward, terminated, truncated)
+                        if slots is None
+                        else ([reward], [terminated], [truncated])
+                    )
+                )
+                over = terminated or truncated
+    half = len(actions) // 2
+    assert actions[:half] == actions[half:]
+
+
+def test_continuous_actions_are_vectors_inside_the_box() -> None:
+    agent = Agent(build_method("ra-dt", TOY_REACH.spaces), Target(10.0))
+    env = TOY_REACH.make(1)
+    obs, _ = env.reset(seed=0)
+    action = agent.act(obs)
+    assert action.shape == (3,)
+    assert action.dtype == np.float32
+    assert (abs(action) <= 1).all()
+
+
+def lived_agent(mode: AutoresetMode = AutoresetMode.NEXT_STEP) -> Agent:
+    agent = agent_for(slots=len(TASKS), autoreset_mode=mode)
+    in_context_learning(agent, unequal_envs(TASKS, mode), 3, seed=0)
+    return agent
+
+
+def test_a_new_task_empties_only_its_slots() -> None:
+    agent = lived_agent()
+    memory = agent.memory
+    assert memory is not None
+    others = memory.entries.task != 1
+    keys, chunks = memory.keys[others].clone(), memory.store.all_chunks.rows(others)
+    trial = agent.trials.trial.copy()
+    agent.start_task([1])
+    assert not (memory.entries.task == 1).any()
+    assert torch.equal(memory.keys, keys)
+    assert torch.equal(memory.store.all_chunks.states, chunks.states)
+    trial[1] = 0
+    np.testing.assert_array_equal(agent.trials.trial, trial)
+    agent.start_task()
+    assert len(memory) == 0
+    assert not agent.trials.rewarded.any()
+
+
+def test_a_task_that_starts_between_act_and_observe_learns_nothing_of_the_old_one() -> None:
+    agent = agent_for(slots=2)
+    agent.act(np.zeros((2, 2)))
+    agent.start_task(1)
+    agent.observe([1.0, 1.0], [True, True], [False, False])
+    assert agent.trials.trial.tolist() == [1, 0]
+    assert agent.memory is not None
+    assert agent.memory.entries.task.unique().tolist() == [0]
+
+
+def test_a_saved_memory_goes_on_in_another_agent(tmp_path: Path) -> None:
+    agent = lived_agent()
+    agent.save(tmp_path / "memory.safetensors")
+    other = agent_for(slots=len(TASKS), autoreset_mode=AutoresetMode.NEXT_STEP)
+    other.load(str(tmp_path / "memory.safetensors"))
+    assert agent.memory is not None
+    assert other.memory is not None
+    assert torch.equal(other.memory.keys, agent.memory.keys)
+    np.testing.assert_array_equal(other.trials.trial, agent.trials.trial)
+    np.testing.assert_array_equal(other.trials.rewarded, agent.trials.rewarded)
+    obs = np.stack([env.reset()[0] for env in map(Unequal, TASKS)])
+    logits = []
+    for one in (agent, other):
+        one.trials.begin_trial(np.arange(4), np.full(4, 5.0, np.float32))
+        one.actor.begin_trials(np.arange(4))
+        one.trials.see(np.arange(4), obs)
+        logits.append(one.actor.decide(one.trials, np.arange(4)))
+    assert torch.equal(logits[0], logits[1])
+    assert other.retrieval is not None
+    assert other.asked.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["dt", "replay"])
+def test_methods_without_a_memory_say_so(name: str, tmp_path: Path) -> None:
+    agent = agent_for(name)
+    assert agent.memory is None
+    assert agent.retrieval is None
+    for use in (agent.save, agent.load):
+        with pytest.raises(ValueError, match=f"method {name} has no memory"):
+            use(tmp_path / "x")
+
+
+def test_other_observations_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"shape \(2, 2\) given to an agent that expects \(3, 2\)"):
+        agent_for(slots=3).act(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
+        agent_for().act(np.zeros(3))
+
+
+def test_a_trial_that_never_ends_is_an_error() -> None:
+    agent = agent_for("dt")
+    for _ in range(HORIZON):
+        agent.act(np.zeros(2))
+        agent.observe(0.0, False, False)
+    with pytest.raises(ValueError, match="beyond the 7 steps"):
+        agent.act(np.zeros(2))
+
+
+def test_the_same_keys_give_the_same_noise_whatever_the_method(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = []
+    for name, keys in (("dt", (7, 9)), ("ra-dt", (7, 9)), ("dt", (9, 7))):
+        agent = agent_for(name, slots=2, keys=keys, seed=3)
+        monkeypatch.setattr(agent.actor, "decide", lambda trials, slots: torch.zeros(len(slots), 3))
+        actions = []
+        for step in range(30):
+            actions.append(agent.act(np.zeros((2, 2))))
+            over = step % HORIZON == 4
+            agent.observe([0, 0], [over, over], [False, False])
+        chosen.append((np.stack(actions), agent.trials.target.copy()))
+    np.testing.assert_array_equal(chosen[0][0], chosen[1][0])
+    np.testing.assert_array_equal(chosen[0][1], chosen[1][1])
+    np.testing.assert_array_equal(chosen[0][0], chosen[2][0][:, ::-1])
+    assert (chosen[0][0][:, 0] != chosen[0][0][:, 1]).any()
+
+
+def test_each_trial_and_each_task_draws_anew() -> None:
+    agent = agent_for("dt")
+    targets = []
+    for trial in range(6):
+        if trial == 3:
+            agent.start_task()
+        agent.act(np.zeros(2))
+        targets.append(float(agent.trials.target[0]))
+        agent.observe(0.0, True, False)
+    assert len(set(targets)) == 6
+
+
+NEVER = np.zeros(1, bool)
+
+
+@given(
+    st.lists(st.floats(-30, 30), min_size=2, max_size=6),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_temperature_0_takes_the_best(values: list[float], uniform: float) -> None:
+    logits = torch.tensor([values], dtype=torch.float64)
+    (action,) = ActionRule(temperature=0.0).choose(logits, np.array([uniform]), NEVER)
+    assert values[action] >= max(values) - 1e-6
+
+
+@given(
+    st.lists(st.floats(-30, 30), min_size=2, max_size=6),
+    st.floats(0, 1, exclude_max=True),
+    st.integers(1, 8),
+)
+def test_only_the_kept_actions_are_chosen(values: list[float], uniform: float, kept: int) -> None:
+    logits = torch.tensor([values], dtype=torch.float64)
+    (action,) = ActionRule(keep_best=kept).choose(logits, np.array([uniform]), NEVER)
+    assert values[action] >= sorted(values)[-min(kept, len(values))]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_frequencies_are_the_softmax(temperature: float, rng: np.random.Generator) -> None:
+    logits = torch.tensor([0.3, -1.0, 2.0, 0.0])
+    count = 40_000
+    actions = ActionRule(temperature).choose(
+        logits.expand(count, 4), rng.random(count), np.zeros(count, bool)
+    )
+    expected = torch.softmax(logits.double() / temperature, 0).numpy()
+    np.testing.assert_allclose(np.bincount(actions, minlength=4) / count, expected, atol=0.01)
+
+
+def test_explores_until_the_first_reward_of_a_task() -> None:
+    rule = ActionRule(temperature=0.0, explore_temperature=1e6)
+    agent = agent_for("dt", rule=rule)
+    agent.actor.decide = lambda trials, slots: torch.tensor([[0.0, 0.0, 9.0]])  # type: ignore[method-assign]
+
+    def lives(reward: float) -> set[int]:
+        actions = set()
+        for step in range(40):
+            actions.add(agent.act(np.zeros(2)))
+            agent.observe(reward if step == 39 else 0.0, step % 5 == 4, False)
+        return actions
+
+    assert lives(0.0) == {0, 1, 2}
+    assert lives(1.0) == {0, 1, 2}
+    assert lives(0.0) == {2}
+    agent.start_task()
+    assert lives(0.0) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    "options", [{"temperature": -1.0}, {"explore_temperature": float("nan")}, {"keep_best": 0}]
+)
+def test_rules_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        ActionRule(**options)
+
+
+def test_dark_room_in_every_mode_stores_the_same() -> None:
+    stored = []
+    for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED):
+        method = build_method("ra-dt", TOY_GRID.spaces)
+        agent = Agent(method, Target(9.0), slots=2, autoreset_mode=mode)
+        in_context_learning(agent, TOY_GRID.make_vec((4, 5), mode), 3, seed=0)
+        assert agent.memory is not None
+        stored.append(agent.memory)
+    for other in stored[1:]:
+        assert torch.equal(other.keys, stored[0].keys)
+        assert torch.equal(other.store.all_chunks.actions, stored[0].store.all_chunks.actions)

@@ -1,0 +1,303 @@
+"""The command line: every verb, its help, its JSON, its errors and its exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from radt import cli
+from radt.commands import doctor
+from radt.commands.look import EnvsVerb
+from radt.demo import Demo, bars, play
+from radt.envs import SUITES, DarkRoomSuite
+from radt.loading import load
+
+ENV = "dark-room-10x10"
+SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RADT_HOME", str(home))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("RADT_DEBUG", raising=False)
+
+
+@pytest.fixture(scope="module")
+def finished(home: Path) -> Path:
+    """What `radt run` leaves at smoke budget."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RADT_HOME", str(home))
+        words = ["run", *SMOKE, "--out", str(home / "run"), "--threads", "1", "--quiet", "--trace"]
+        assert cli.main(words) == 0
+    return home / "run"
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """Return the one JSON object that a command prints."""
+    assert cli.main([*words, "--json", "--threads", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    return dict(json.loads(printed))
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return what a command that cannot work says on stderr."""
+    assert cli.main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+def every_verb(menu: cli.Menu = cli.MENU) -> list[tuple[str, ...]]:
+    paths = []
+    for name, item in menu.verbs.items():
+        inner = every_verb(item) if isinstance(item, cli.Menu) else [()]
+        paths += [(name, *rest) for rest in inner]
+    return paths
+
+
+@pytest.mark.parametrize("words", [(), ("data",), ("config",), ("bench",), *every_verb()])
+def test_help_teaches(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert " ".join(("usage: radt", *words)) in text
+    if words in every_verb():
+        for flag in ("--device", "--threads", "--quiet", "--json"):
+            assert flag in text
+
+
+def test_a_run_leaves_its_files_and_a_second_one_changes_nothing(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"icl.json", "curve.png", "summary.md", "trials.gif", "model.safetensors", "wall.json"}
+    assert names <= {path.name for path in finished.iterdir()}
+    assert (finished / "trace.jsonl").exists()
+    before = (finished / "icl.json").read_text()
+    record = answer(capsys, "run", *SMOKE, "--out", str(finished))
+    assert (finished / "icl.json").read_text() == before
+    assert np.shape(record["returns"]) == (20, 2)
+    assert cli.main(["run", *SMOKE, "--out", str(finished), "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    for text in ("mean return", "goals found", "score", "optimum 91.05", "icl.json"):
+        assert text in shown
+
+
+def test_another_config_is_refused(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = mistake(capsys, "run", *SMOKE, "--seed", "3", "--out", str(finished))
+    assert "belongs to another run" in said
+    assert "seed: 0 there, 3 now" in said
+
+
+def test_a_dry_run_only_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "none"
+    plan = answer(capsys, "run", ENV, "--out", str(out), "--dry-run")
+    assert [phase["name"] for phase in plan["phases"]] == [
+        "collect",
+        "embedder",
+        "train",
+        "evaluate",
+    ]
+    assert not out.exists()
+    assert cli.main(["run", ENV, "--out", str(out), "--dry-run"]) == 0
+    assert "8,000,000 transitions" in capsys.readouterr().out
+
+
+def test_collect_and_train_are_the_run_in_parts(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = answer(capsys, "collect", *SMOKE)
+    assert card["tasks"] == 80
+    trained = answer(capsys, "train", *SMOKE, "--out", str(tmp_path / "again"), "--tensorboard")
+    assert Path(trained["checkpoint"]).read_bytes() == (finished / "model.safetensors").read_bytes()
+    assert list((tmp_path / "again" / "tensorboard").iterdir())
+
+
+def test_evaluate_works_where_the_spaces_are_the_same(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = answer(
+        capsys,
+        *("evaluate", str(finished), "--env", "dark-room-10x10-slip", "--trials", "1"),
+        *("--out", str(tmp_path / "slip.json"), "--trace"),
+    )
+    assert record["env"] == "dark-room-10x10-slip"
+    assert np.shape(record["returns"]) == (20, 1)
+    assert (tmp_path / "slip.json").exists()
+    assert "other spaces" in mistake(
+        capsys, "evaluate", str(finished), "--env", "dark-room-20x20", "--trials", "1"
+    )
+    assert "neither a run nor a checkpoint" in mistake(capsys, "evaluate", str(tmp_path))
+
+
+def test_datasets_are_listed_described_and_verified(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (listed,) = answer(capsys, "data", "list")["datasets"]
+    assert answer(capsys, "data", "info", ENV)["folder"] == listed["folder"]
+    assert answer(capsys, "data", "verify", listed["folder"])["files"] == 80
+    assert cli.main(["data", "info", listed["folder"]]) == 0
+    assert "returns over time" in capsys.readouterr().out
+    assert "radt collect dark-room-20x20" in mistake(capsys, "data", "info", "dark-room-20x20")
+
+
+def test_a_damaged_file_is_named(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    folder = Path(answer(capsys, "data", "list")["datasets"][0]["folder"])
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    file = copy / "task-00003.h5"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert "task-00003.h5" in mistake(capsys, "data", "verify", str(copy), "--quiet")
+
+
+def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {row["name"]: row for row in answer(capsys, "envs")["envs"]}
+    assert rows[ENV]["horizon"] == 100
+    assert rows[ENV]["optimum"] == pytest.approx(91.05)
+    assert cli.main(["envs"]) == 0
+    assert "80 + 20 unseen" in capsys.readouterr().out
+
+
+def test_config_show_says_where_values_come_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"method": "dt", "learn": {"clip": 0.5}}')
+    words = ("config", "show", ENV, "--config", str(file), "--set", "learn.updates=7")
+    shown = answer(capsys, *words)
+    assert shown["config"]["method"] == "dt"
+    sources = shown["sources"]
+    assert sources["learn.updates"] == "--set"
+    assert sources["learn.clip"] == "file mine.json"
+    assert sources["learn.batch_size"] == "budget laptop"
+    assert sources["learn.weight_decay"] == "default (paper)"
+    assert sources["env"] == "command line"
+    assert cli.main(words) == 0
+    lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if "*" in line}
+    assert "7" in lines["learn.updates"]
+
+
+def test_a_runs_own_config_gives_that_run(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = finished / "config.json"
+    shown = answer(capsys, "config", "show", "--config", str(file))
+    assert shown["config"] == json.loads(file.read_text())
+    assert answer(capsys, "config", "diff", str(finished), str(file))["differences"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("rnu", ENV), "did you mean 'run'"),
+        (("run", "dark-rom"), "did you mean 'dark-room"),
+        (("run",), "say which environment"),
+        (("run", ENV, "--method", "radt"), "did you mean 'ra-dt'"),
+        (("run", ENV, "--set", "learn.updtes=3"), "did you mean updates"),
+        (("run", ENV, "--set", "learn.updates=many"), "expected int, got 'many'"),
+        (("run", ENV, "--set", "collect.n_steps=100"), "multiple of batch_size"),
+        (("run", ENV, "--config", "absent.json"), "cannot read absent.json"),
+        (("envs", "--threads", "0"), "--threads must be at least 1"),
+        (("demo", "--checkpoint", "absent"), "neither a run nor a checkpoint"),
+    ],
+)
+def test_mistakes_end_with_one_clean_line(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in " ".join(mistake(capsys, *words).split())
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RADT_DEBUG", "1")
+    with pytest.raises(KeyError, match="unknown envs 'dark-rom'"):
+        cli.main(["run", "dark-rom"])
+
+
+def test_errors_that_are_not_ours_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: EnvsVerb) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(EnvsVerb, "execute", fail)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["envs"])
+
+
+def test_control_c_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(self: EnvsVerb) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EnvsVerb, "execute", stop)
+    assert cli.main(["envs"]) == 130
+    assert "the same command goes on from here" in capsys.readouterr().err
+
+
+def test_one_set_takes_several_values() -> None:
+    assert cli.spread_sets(["x", "--set", "a=1", "b=2", "--seed", "3", "--set", "c=4"]) == [
+        *("x", "--set", "a=1", "--set", "b=2", "--seed", "3", "--set", "c=4"),
+    ]
+
+
+def test_the_doctor_looks_and_tests(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "check_run", lambda: "left out")
+    found = answer(capsys, "doctor")
+    assert found["installed"]["torch"]
+    assert all(test["works"] for test in found["tests"])
+
+    def fail() -> str:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(doctor, "check_run", fail)
+    assert cli.main(["doctor"]) == 2
+    printed = capsys.readouterr()
+    assert "ValueError: broken" in printed.out
+    assert "collect, train, evaluate failed" in printed.err
+
+
+def test_the_demo_prints_a_table_without_a_terminal(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("demo", "--checkpoint", str(finished), "--trials", "2", "--goals", "3")
+    assert np.shape(answer(capsys, *words)["returns"]) == (3, 2)
+    assert cli.main([*words]) == 0
+    assert "goals found" in capsys.readouterr().out
+    assert "whose spaces differ" in mistake(
+        capsys, "demo", "dark-room-20x20", "--checkpoint", str(finished)
+    )
+
+
+def test_the_demo_draws_grids(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radt.demo.SECONDS_PER_FRAME", 0.0)
+    suite = SUITES[ENV]
+    assert isinstance(suite, DarkRoomSuite)
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    result = play(Demo(load(finished), suite, goals=3, trials=2), console)
+    drawn = console.file.getvalue()  # type: ignore[attr-defined]
+    assert result.returns.shape == (3, 2)
+    assert "trial 2 of 2" in drawn
+    assert drawn.count("◆") > 100
+
+
+def test_bars_fill_from_nothing_to_the_best() -> None:
+    assert bars(np.array([0.0, 50.0, 100.0, 200.0]), 100.0) == "▁▅██"

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from radt.metrics import (
+    Interval,
+    after_finding,
+    found_by,
+    improvement,
+    late_score,
+    nested_interval,
+    normalised,
+    stratified_interval,
+)
+
+
+def test_the_score_is_the_mean_of_the_last_ten_trials() -> None:
+    returns = np.arange(80.0).reshape(2, 40)
+    assert late_score(returns).tolist() == [34.5, 74.5]
+    assert late_score(returns[:, :4]).tolist() == [1.5, 41.5]
+
+
+def test_improvement_is_late_minus_early() -> None:
+    returns = np.zeros((1, 40))
+    returns[0, :5], returns[0, 30:] = [1, 2, 3, 4, 5], 7
+    assert improvement(returns).tolist() == [4.0]
+
+
+def test_found_by_counts_tasks_that_were_ever_rewarded() -> None:
+    returns = np.array([[0, 1, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0], [3, 0, 0, 0.0]])
+    assert found_by(returns).tolist() == [1, 2, 2, 3]
+
+
+def test_after_finding_leaves_out_the_finding_itself() -> None:
+    returns = np.array([[0, 1, 5, 3], [0, 0, 0, 2], [0, 0, 0, 0], [3, 0, 1, 1.0]])
+    assert after_finding(returns) == pytest.approx((5 + 3 + 0 + 1 + 1) / 5)
+    assert math.isnan(after_finding(np.zeros((2, 3))))
+    assert math.isnan(after_finding(np.array([[0, 0, 1.0]])))
+
+
+def test_normalised() -> None:
+    score = normalised(np.array([5.0, 10.0]), np.array([0.0, 5.0]), np.array([10.0, 10.0]))
+    assert score.tolist() == [0.5, 1.0]
+
+
+def test_intervals_of_equal_scores_have_no_width() -> None:
+    scores = np.full((3, 20), 4.0)
+    for interval in (stratified_interval, nested_interval):
+        assert interval(scores, np.random.default_rng(0)) == Interval(4.0, 4.0, 4.0)
+
+
+def test_an_interval_reads_as_in_a_table() -> None:
+    assert str(Interval(80.04, 78.0, 82.149)) == "80.0 [78.0, 82.1]"
+
+
+def test_stratified_intervals_do_not_see_how_tasks_differ() -> None:
+    scores = np.tile(np.linspace(0, 100, 20), (3, 1))
+    stratified = stratified_interval(scores, np.random.default_rng(0))
+    nested = nested_interval(scores, np.random.default_rng(0))
+    assert stratified.high - stratified.low == pytest.approx(0, abs=1e-9)
+    assert nested.high - nested.low > 10
+
+
+def test_one_seed_leaves_only_the_tasks_to_resample() -> None:
+    scores = np.random.default_rng(0).normal(size=(1, 20))
+    stratified = stratified_interval(scores, np.random.default_rng(0))
+    assert stratified.low == pytest.approx(stratified.high)
+    assert nested_interval(scores, np.random.default_rng(0)).high > stratified.high
+
+
+def coverage(interval, between_tasks: float, repetitions: int = 200) -> float:
+    """Return how often an interval holds the true mean, 0."""
+    rng = np.random.default_rng(1)
+    held = 0
+    for _ in range(repetitions):
+        tasks = rng.normal(0, between_tasks, 25)
+        scores = tasks + rng.normal(0, 1, (8, 25))
+        found = interval(scores, rng, resamples=400)
+        assert found.low <= found.mean <= found.high
+        held += found.low <= 0 <= found.high
+    return held / repetitions
+
+
+def test_stratified_intervals_hold_the_mean_of_given_tasks() -> None:
+    assert 0.85 <= coverage(stratified_interval, between_tasks=0.0) <= 0.99
+
+
+def test_nested_intervals_hold_the_mean_of_all_tasks() -> None:
+    assert 0.88 <= coverage(nested_interval, between_tasks=2.0) <= 1.0
+    assert coverage(stratified_interval, between_tasks=2.0) < 0.6
+
+
+def test_the_same_generator_gives_the_same_interval() -> None:
+    scores = np.random.default_rng(0).normal(size=(3, 20))
+    one, other = (stratified_interval(scores, np.random.default_rng(5)) for _ in range(2))
+    assert one == other
