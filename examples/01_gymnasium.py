@@ -21,7 +21,7 @@ def main() -> list[float]:
         total, over = 0.0, False
         while not over:
             obs, reward, terminated, truncated, _ = env.step(agent.act(obs))
-            agent.observe(reward, terminated, truncated)  # a finished trial goes to the memory
+            agent.observe(float(reward), terminated, truncated)  # remembers finished trials
             total += float(reward)
             over = terminated or truncated
         returns.append(total)

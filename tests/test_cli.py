@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 
 from radt import cli
+from radt.checkpoint import read_tensors
 from radt.commands import doctor
 from radt.commands.look import EnvsVerb
 from radt.demo import Demo, bars, play
@@ -124,7 +126,10 @@ def test_collect_and_train_are_the_run_in_parts(
     card = answer(capsys, "collect", *SMOKE)
     assert card["tasks"] == 80
     trained = answer(capsys, "train", *SMOKE, "--out", str(tmp_path / "again"), "--tensorboard")
-    assert Path(trained["checkpoint"]).read_bytes() == (finished / "model.safetensors").read_bytes()
+    ours, _ = read_tensors(Path(trained["checkpoint"]))
+    theirs, _ = read_tensors(finished / "model.safetensors")
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert list((tmp_path / "again" / "tensorboard").iterdir())
 
 
@@ -173,7 +178,7 @@ def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[ENV]["horizon"] == 100
     assert rows[ENV]["optimum"] == pytest.approx(91.05)
     assert cli.main(["envs"]) == 0
-    assert "80 + 20 unseen" in capsys.readouterr().out
+    assert "80 + 20" in capsys.readouterr().out
 
 
 def test_config_show_says_where_values_come_from(
@@ -215,6 +220,7 @@ def test_a_runs_own_config_gives_that_run(
         (("run", ENV, "--set", "learn.updates=many"), "expected int, got 'many'"),
         (("run", ENV, "--set", "collect.n_steps=100"), "multiple of batch_size"),
         (("run", ENV, "--config", "absent.json"), "cannot read absent.json"),
+        (("envs", "--device", "nowhere"), "--device nowhere cannot be used"),
         (("envs", "--threads", "0"), "--threads must be at least 1"),
         (("demo", "--checkpoint", "absent"), "neither a run nor a checkpoint"),
     ],
@@ -292,9 +298,9 @@ def test_the_demo_draws_grids(finished: Path, monkeypatch: pytest.MonkeyPatch) -
     suite = SUITES[ENV]
     assert isinstance(suite, DarkRoomSuite)
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    result = play(Demo(load(finished), suite, goals=3, trials=2), console)
+    result = play(Demo(load(finished), suite, goals=1, trials=2), console)
     drawn = console.file.getvalue()  # type: ignore[attr-defined]
-    assert result.returns.shape == (3, 2)
+    assert result.returns.shape == (1, 2)
     assert "trial 2 of 2" in drawn
     assert drawn.count("◆") > 100
 

@@ -21,6 +21,7 @@ from radt.collect import CollectProgress
 from radt.collect.workers import locked
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
+from radt.envs.suite import SUITES
 from radt.experiments import run as phases
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
@@ -62,20 +63,29 @@ def collect(config: RunConfig, workers: int = 2, quiet: bool = True) -> Path:
 
 
 def train(
-    config: RunConfig, out: str | Path, quiet: bool = True, sinks: Sequence[Sink] = ()
+    config: RunConfig,
+    out: str | Path,
+    quiet: bool = True,
+    sinks: Sequence[Sink] = (),
+    threads: int | None = None,
+    device: str = "cpu",
 ) -> Path:
     """Train on the config's dataset and return the checkpoint's path."""
     if not METHODS[config.method].learns:
         raise RunError(f"{config.method} learns nothing; evaluate it without training")
-    with _owned(Run(config, Path(out), quiet, tuple(sinks))) as run:
+    with _owned(Run(config, Path(out), quiet, tuple(sinks), threads, device)) as run:
         return _train(run, phases.dataset_path(config))
 
 
 def evaluate(
-    config: RunConfig, out: str | Path, quiet: bool = True, trace: bool = False
+    config: RunConfig,
+    out: str | Path,
+    quiet: bool = True,
+    trace: bool = False,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Evaluate a trained run on its test tasks and return what `icl.json` says."""
-    with _owned(Run(config, Path(out), quiet)) as run:
+    with _owned(Run(config, Path(out), quiet, device=device)) as run:
         return _evaluate(run, trace)
 
 
@@ -86,9 +96,11 @@ def run(
     quiet: bool = True,
     trace: bool = False,
     sinks: Sequence[Sink] = (),
+    threads: int | None = None,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Collect if data are missing, train, evaluate, report; return what `icl.json` says."""
-    with _owned(Run(config, Path(out), quiet, tuple(sinks))) as owned:
+    with _owned(Run(config, Path(out), quiet, tuple(sinks), threads, device)) as owned:
         if METHODS[config.method].learns:
             with _watch(owned).phase("collect"):
                 folder = collect(config, workers, quiet)
@@ -126,7 +138,7 @@ def _watch(run: Run) -> Stopwatch:
 
 
 def _transitions(config: RunConfig) -> int:
-    return len(phases.SUITES[config.env].train_tasks) * config.collect.transitions
+    return len(SUITES[config.env].train_tasks) * config.collect.transitions
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from radt.data.manifest import check_spaces
 from radt.decode import DecodeError, decode
 from radt.files import atomic_write
 from radt.memory.embed import DecisionTransformerEmbedder, Embedder
@@ -172,10 +173,12 @@ def _check_shapes(
                 f"{path} does not fit its own header: {model.layers} layers in {len(found)} tensors"
             )
     try:
+        check_spaces(card.spaces)
         expected = _expected_shapes(card, options.model)
-    except (RuntimeError, ValueError, OverflowError, ArithmeticError) as error:
+    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError) as error:
+        reason = str(error).partition("\n")[0]
         raise CheckpointError(
-            f"{path} asks for a model that cannot be built ({str(error)[:200]})"
+            f"{path} asks for a model that cannot be built ({reason}); it was damaged or edited"
         ) from error
     if wrong := {n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n)}:
         name = min(wrong)

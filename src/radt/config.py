@@ -71,7 +71,7 @@ class Layer:
 
 def from_json(values: Mapping[str, Any], where: str = "config") -> RunConfig:
     """Decode a run's config, the method's options with the method's own dataclass."""
-    method = values.get("method")
+    method = values.get("method") if isinstance(values, Mapping) else None
     if not isinstance(method, str):
         raise DecodeError(f"{where}: method must be a name, one of {', '.join(METHODS.names())}")
     options = decode(METHODS[method].options, values.get("options", {}), f"{where}.options")

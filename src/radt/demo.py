@@ -90,7 +90,7 @@ class Stage:
         title = f"trial {trial} of {self.demo.trials}: goals never seen, no weight changes"
         means = self._finished.mean(axis=0) if self._finished.size else np.zeros(0)
         latest = f"{means[-1]:5.1f}" if means.size else "    -"
-        best = np.mean([self.demo.suite.optimal_return(task) for task in self.demo.tasks])
+        best = float(np.mean([self.demo.suite.optimal_return(task) for task in self.demo.tasks]))
         mean = f"mean of {len(self.demo.tasks)} goals {latest} of {best:.1f}  "
         return Group(
             Text(title, style="bold"),

@@ -18,7 +18,7 @@ from radt.config import from_json
 from radt.decode import decode
 from radt.envs.suite import SUITES
 from radt.experiments.provenance import code_version
-from radt.experiments.run import CHECKPOINT
+from radt.experiments.run import CHECKPOINT, to_device
 from radt.methods import METHODS, Method
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -49,12 +49,13 @@ class Loaded:
         return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, keys)
 
 
-def load(path: str | Path) -> Loaded:
-    """Load a run's folder or a checkpoint file."""
+def load(path: str | Path, device: str = "cpu") -> Loaded:
+    """Load a run's folder or a checkpoint file, with its networks on a device."""
     path = Path(path)
     file = path / CHECKPOINT if path.is_dir() else path
     if file.exists():
         method, card = load_checkpoint(file)
+        to_device(method, device)
         return Loaded(method, card, file)
     if (path / "config.json").is_file():
         return _from_config(path)

@@ -234,7 +234,7 @@ def test_same_seed_same_arrays_and_other_tasks_do_not_matter() -> None:
 def test_it_learns_goals_nearby() -> None:
     suite = SUITES["dark-room-10x10"]
     near = [task for task in suite.train_tasks if suite.optimal_return(task) >= 98][:3]
-    config = CollectConfig(n_steps=1024, transitions=14 * 1024)
+    config = CollectConfig(n_steps=1024, transitions=14 * 1024, observation_scale="raw")
     learner = GroupLearner(suite, near, config)
     rewards = [learner.advance().rewards.mean(axis=0) for _ in range(config.rollouts)]
     assert (rewards[0] < 0.3).all()

@@ -138,7 +138,7 @@ def live(
 
 
 def check_learning(name: str, suite: TaskSuite, dataset: Dataset) -> None:
-    """Drawing depends on the generator alone, and the loss is finite, falls, and sees no padding."""
+    """Drawing depends on the generator alone; the loss is finite, falls, and sees no padding."""
     method = build_method(name, suite.spaces)
     method.prepare(dataset)
     first, again, other = (method.draw(16, np.random.default_rng(seed)) for seed in (3, 3, 4))

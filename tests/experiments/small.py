@@ -10,8 +10,11 @@ import torch
 
 from radt.checkpoint import read_tensors
 from radt.config import Layer, RunConfig, compose, overrides
+from radt.data import Dataset
 from radt.envs.suite import SUITES
 from radt.experiments.presets import preset_layers
+from radt.experiments.provenance import Stopwatch
+from radt.experiments.run import Run, collect, train
 from tests.toys import TOY_GRID
 
 SMALL: dict[str, Any] = {
@@ -39,3 +42,19 @@ def assert_same_tensors(one: Path, other: Path) -> None:
     assert mine.keys() == theirs.keys()
     for name in mine:
         assert torch.equal(mine[name], theirs[name]), name
+
+
+def collect_here(home: Path, config: RunConfig) -> Path:
+    """Collect the toy data, in whatever process this is."""
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        use_toys(patch, home)
+        return collect(config, workers=1)
+
+
+def train_here(home: Path, config: RunConfig, folder: Path, out: Path) -> None:
+    """Train on the toy data, in whatever process this is."""
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        use_toys(patch, home)
+        train(Run(config, out), Dataset.open(folder), Stopwatch())

@@ -62,12 +62,14 @@ def test_retrieval_equals_a_loop(
             order = [i for i in order if entries.task[i] == queries.task[row]]
         ids, verdicts = found.ids[row].tolist(), found.verdict[row].tolist()
         assert ids == [*order, *[-1] * len(ids)][: len(ids)]
-        standing = 0
+        others, standing = 0, 0
         for i, verdict in zip(ids, verdicts, strict=True):
             if i < 0:
                 expected = Verdict.ABSENT
             elif entries.episode[i] == queries.episode[row]:
                 expected = Verdict.OWN_TRAJECTORY
+            elif (others := others + 1) > (top_l if cut_off is None else 2 * top_l):
+                expected = Verdict.BEYOND_L
             elif cut_off is not None and cosine[row, i] > cut_off:
                 expected = Verdict.TOO_SIMILAR
             else:
@@ -112,6 +114,17 @@ def test_the_cut_off_searches_twice_as_many() -> None:
     assert int((with_cut_off.verdict[0] == Verdict.OUTSCORED).sum()) == 10  # refilled
     crowded = retrieve(one_query(), index, entries, top_l=10, cut_off=-0.5)
     assert not (crowded.verdict[0] == Verdict.OUTSCORED).any()  # all 2l are too similar
+
+
+def test_as_many_others_are_looked_at_however_many_are_own() -> None:
+    keys, entries = fan(30, torch.arange(30))
+    index = indexed(keys, entries)
+    near = retrieve(one_query(episode=0), index, entries, top_l=3, cut_off=0.99)
+    far = retrieve(one_query(episode=29), index, entries, top_l=3, cut_off=0.99)
+    for found in (near, far):
+        looked_at = (found.verdict == Verdict.TOO_SIMILAR) | (found.verdict == Verdict.OUTSCORED)
+        assert int(looked_at.sum()) + int((found.verdict == Verdict.BEYOND_L).sum()) <= 2 * 3 + 1
+        assert int(looked_at.sum()) <= 2 * 3
 
 
 def test_without_a_cut_off_an_exact_copy_is_returned() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -97,7 +99,8 @@ def record_groups(jobs: Sequence[GroupJob], workers: int, report: Report) -> Non
         for number in range(workers):
             receiver, sender = context.Pipe(duplex=False)
             process = context.Process(target=_work, args=(jobs[number::workers], sender))
-            process.start()
+            with _leaving_interrupts_to_us():
+                process.start()
             sender.close()  # so that the pipe ends when the worker does
             processes[receiver] = process
         _listen(dict(processes), report)
@@ -105,6 +108,19 @@ def record_groups(jobs: Sequence[GroupJob], workers: int, report: Report) -> Non
         for process in processes.values():
             process.terminate()
             process.join()
+
+
+@contextlib.contextmanager
+def _leaving_interrupts_to_us() -> Iterator[None]:
+    """Start processes that do not hear Ctrl-C; we do, and then stop them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread hears it
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a new process takes over
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _take_turns(jobs: Sequence[GroupJob], report: Report) -> None:

@@ -104,7 +104,10 @@ class ListVerb(Verb):
         from radt.data import home
 
         rows = list_datasets()
-        table = Table("environment", "source", "seed", "tasks", "transitions", "folder")
+        table = Table(
+            "environment", "source", "seed", "tasks", "transitions", box=None, pad_edge=False
+        )
+        table.add_column("folder", overflow="fold")
         for row in rows:
             counts = f"{row['tasks']:,}", f"{row['transitions']:,}"
             table.add_row(row["env"], row["source"], str(row["seed"]), *counts, row["folder"])

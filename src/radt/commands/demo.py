@@ -65,7 +65,7 @@ class DemoVerb(Verb):
         for name in ("trials", "goals"):
             if getattr(self, name) < 1:
                 raise RunError(f"--{name} must be at least 1, not {getattr(self, name)}")
-        loaded = load(self.checkpoint or shipped(self.env))
+        loaded = load(self.checkpoint or shipped(self.env), self.common.device)
         if loaded.card.spaces != suite.spaces:
             raise RunError(
                 f"{loaded.path} was trained on {loaded.card.env}, whose spaces differ from those "

@@ -29,7 +29,7 @@ class DoctorVerb(Verb):
         """Look, test, print; end with an error if a test fails."""
         from radt.experiments.run import RunError
 
-        values = {
+        values: dict[str, Any] = {
             "python": platform.python_version(),
             "installed": {name: installed(name) for name in NEEDED},
             "extras": {name: installed(package) for name, package in EXTRAS.items()},

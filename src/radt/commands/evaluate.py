@@ -47,7 +47,7 @@ class EvaluateVerb(Verb):
         from radt.files import atomic_write
         from radt.loading import load
 
-        loaded = load(self.source)
+        loaded = load(self.source, self.common.device)
         suite = self._suite(loaded)
         path = self.out or self._default_out(suite)
         record = self._record(loaded, suite, self._live(loaded, suite, path))

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from radt.config import Layer, RunConfig
 
 Budget = Literal["smoke", "laptop", "paper"]
+WIDE = 160
 
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
     """Flags of every verb."""
 
-    device: str = "cpu"  # where networks compute
+    device: str = "cpu"  # where networks compute: cpu, cuda, cuda:1, mps
     threads: Annotated[int | None, arg(help_behavior_hint="(default: all cores)")] = None
     """Threads of a process; for collecting: how many processes of one thread."""
     quiet: bool = False  # no progress, only the result
@@ -39,10 +40,11 @@ class Common:
             if self.threads < 1:
                 raise RunError(f"--threads must be at least 1, not {self.threads}")
             torch.set_num_threads(self.threads)
-        if self.device != "cpu":
-            raise RunError(
-                f"--device {self.device}: this version computes on the CPU; leave the flag out"
-            )
+        try:
+            torch.zeros(1, device=self.device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise RunError(f"--device {self.device} cannot be used: {reason}") from error
 
     @property
     def workers(self) -> int:
@@ -60,6 +62,8 @@ class Common:
         from rich.console import Console
 
         console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=WIDE)  # nothing is cut in a file or a pipe
         for item in shown:
             console.print(item)
 
@@ -113,6 +117,10 @@ class RunWords(Verb):
         layers = preset_layers(named["env"], named["method"], named["budget"])
         if self.config is not None:
             layers.append(Layer(f"file {self.config.name}", file))
+        elif self.seed is not None:
+            words = {"seed": self.seed}  # the presets have taken in the others
+        else:
+            words = {}
         return [*layers, overrides(self.set), Layer("command line", words)]
 
 

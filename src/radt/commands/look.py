@@ -27,19 +27,22 @@ class EnvsVerb(Verb):
         from radt.envs import SUITES
 
         rows = [describe_suite(SUITES[name]) for name in SUITES.names()]
-        table = Table("name", "tasks", "horizon", "states", "actions", "optimum")
+        table = Table(box=None, pad_edge=False)
+        for name in ("name", "tasks", "horizon", "states", "actions", "optimum"):
+            table.add_column(name, no_wrap=True)
         for row in rows:
-            tasks = f"{row['train_tasks']} + {row['eval_tasks']} unseen"
+            tasks = f"{row['train_tasks']} + {row['eval_tasks']}"
             best = "" if row["optimum"] is None else f"{row['optimum']:.2f}"
             words = row["name"], tasks, str(row["horizon"]), row["states"], row["actions"], best
             table.add_row(*words)
-        self.common.answer({"envs": rows}, table)
+        meaning = "[dim]tasks: to train on + unseen; optimum: mean over the unseen ones[/]"
+        self.common.answer({"envs": rows}, table, meaning)
 
 
 def describe_suite(suite: TaskSuite) -> dict[str, Any]:
     """Describe a suite in a few values; the optimum is the mean over its unseen tasks."""
     state, action = suite.spaces.state, suite.spaces.action
-    size = " x ".join(map(str, state.bins or state.shape))
+    size = "x".join(map(str, state.bins or state.shape))
     best = [suite.optimal_return(task) for task in suite.eval_tasks]
     known = [value for value in best if value is not None]
     return {
@@ -49,7 +52,9 @@ def describe_suite(suite: TaskSuite) -> dict[str, Any]:
         "trials": suite.trials,
         "horizon": suite.spaces.horizon,
         "states": f"{state.kind} {size}",
-        "actions": f"{action.kind} {action.size}",
+        "actions": f"{action.size}"
+        if action.kind == "discrete"
+        else f"{action.size} {action.kind}",
         "optimum": sum(known) / len(known) if known else None,
     }
 
@@ -74,7 +79,9 @@ class ShowVerb(RunWords):
 
         config, sources = self.compose()
         values = leaves(config.to_json())
-        table = Table("", "name", "value", "from", box=None, pad_edge=False)
+        table = Table("", box=None, pad_edge=False)
+        for name in ("name", "value", "from"):
+            table.add_column(name, overflow="fold")
         for path in values:
             changed = is_override(sources[path])
             style = "bold yellow" if changed else ""

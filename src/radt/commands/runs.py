@@ -72,8 +72,17 @@ class RunVerb(Tracked):
         if self.dry_run:
             self._plan(config, out)
             return
-        sinks = self.sinks(config)
-        record = run(config, out, self.common.workers, self.common.quiet, self.trace, sinks)
+        common = self.common
+        record = run(
+            config,
+            out,
+            workers=common.workers,
+            quiet=common.quiet,
+            trace=self.trace,
+            sinks=self.sinks(config),
+            threads=common.threads,
+            device=common.device,
+        )
         self.common.answer({"out": str(out), **record}, *show_result(record, out))
 
     def _plan(self, config: RunConfig, out: Path) -> None:
@@ -125,6 +134,8 @@ class TrainVerb(Tracked):
 
         config, _ = self.compose()
         out = self.folder(config)
-        path = train(config, out, self.common.quiet, self.sinks(config))
+        common = self.common
+        sinks = self.sinks(config)
+        path = train(config, out, common.quiet, sinks, common.threads, common.device)
         shown = f"trained: [bold]{path}[/]\nnext:    radt evaluate {out}"
         self.common.answer({"out": str(out), "checkpoint": str(path)}, shown)

@@ -61,9 +61,11 @@ def _files(place: Path) -> str:
 
 def show_plan(phases: Sequence[Phase]) -> RenderableType:
     """Show what there is to do, phase by phase."""
-    table = Table(title="what this run does", title_justify="left", title_style="bold")
-    for name in ("phase", "steps", "minutes", "disk", "where"):
-        table.add_column(name, justify="left" if name in ("phase", "where") else "right")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("phase")
+    for name in ("steps", "minutes", "disk"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("where", overflow="fold")
     for phase in phases:
         left = "done" if phase.done else f"{phase.minutes:.1f}"
         style = "dim" if phase.done else ""
@@ -71,6 +73,5 @@ def show_plan(phases: Sequence[Phase]) -> RenderableType:
         table.add_row(phase.name, phase.steps, left, size, phase.where, style=style)
     minutes = sum(phase.minutes for phase in phases if not phase.done)
     disk = sum(phase.megabytes for phase in phases if not phase.done)
-    table.add_section()
-    table.add_row("to do", "", f"about {minutes:.1f}", f"{disk:.1f} MB", "on two CPU cores")
+    table.add_row("to do", "", f"{minutes:.1f}", f"{disk:.1f} MB", "estimated for two CPU cores")
     return table

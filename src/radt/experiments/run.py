@@ -36,6 +36,7 @@ from radt.track import JsonLines, Sink, Tracker
 
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
+CHOICES = "choices.json"
 
 
 class RunError(ValueError):
@@ -51,6 +52,7 @@ class Run:
     quiet: bool = True
     sinks: tuple[Sink, ...] = ()
     threads: int | None = None  # as asked for; None: the fastest number is measured
+    device: str = "cpu"  # where networks compute
 
     def tracker(self) -> Tracker:
         """Log to the run's folder and show progress."""
@@ -128,12 +130,13 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     chosen = dataset.select(run.tasks[0])
     tracker = run.tracker()
     with watch.phase("choose"):
-        choose(run.out / "choices.json", _one_update(run, chosen), run.threads)
+        choose(run.out / CHOICES, _one_update(run, chosen), run.threads)
     embedder = None
     if entry.embeds:
         with watch.phase("embedder"):
             embedder = train_embedder(run, chosen, tracker)
     method = entry.build(run.suite.spaces, config.options, config.seed, embedder)
+    to_device(method, run.device)
     with watch.phase("prepare"):
         method.prepare(chosen)
     with watch.phase("train"):
@@ -164,6 +167,7 @@ def train_embedder(run: Run, dataset: Dataset, tracker: Tracker) -> DecisionTran
     config = run.config
     options = DTOptions(config.embedder.model, config.options.memory.context_len)
     teacher = DT(run.suite.spaces, options, config.seed)
+    to_device(teacher, run.device)
     teacher.prepare(dataset)
     short = dataclasses.replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
     file = run.out / "embedder.safetensors"
@@ -239,6 +243,8 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
     claim(run)
     if path.exists():
         return path
+    if (run.out / CHOICES).exists():
+        choose(run.out / CHOICES, update=lambda: None)  # as many threads as in training
     method = load_method(run)
     tracker = run.tracker()
     with watch.phase("evaluate"):
@@ -267,12 +273,17 @@ def load_method(run: Run) -> Method:
     if not entry.learns:
         return entry.build(run.suite.spaces, run.config.options, run.config.seed, None)
     method, _ = load_checkpoint(run.out / CHECKPOINT)
+    to_device(method, run.device)
     return method
 
 
-def result_record(
-    run: Run, method: Method, result: ICLResult, watch: Stopwatch
-) -> dict[str, Any]:
+def to_device(method: Method, device: str) -> None:
+    """Move a method's networks; what they read follows them."""
+    for network in method.networks.values():
+        network.to(device)
+
+
+def result_record(run: Run, method: Method, result: ICLResult, watch: Stopwatch) -> dict[str, Any]:
     """Put together all that `icl.json` says."""
     config, tasks = run.config, run.tasks[1]
     return {

@@ -54,6 +54,8 @@ def retrieve(
     if len(entries):
         is_own = entries.episode[ids.clamp_min(0)] == queries.episode[:, None]
         verdict[is_own] = Verdict.OWN_TRAJECTORY
+    others = verdict == Verdict.OUTSCORED
+    verdict[others & (others.cumsum(1) > wanted)] = Verdict.BEYOND_L  # however many were own
     if cut_off is not None:
         verdict[(relevance > cut_off) & (verdict == Verdict.OUTSCORED)] = Verdict.TOO_SIMILAR
     verdict[ids < 0] = Verdict.ABSENT
