@@ -193,7 +193,7 @@ def test_config_show_says_where_values_come_from(
     assert sources["learn.updates"] == "--set"
     assert sources["learn.clip"] == "file mine.json"
     assert sources["learn.batch_size"] == "budget laptop"
-    assert sources["learn.weight_decay"] == "default (paper)"
+    assert sources["learn.weight_decay"] == "default"
     assert sources["env"] == "command line"
     assert cli.main(words) == 0
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if "*" in line}

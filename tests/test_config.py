@@ -49,7 +49,7 @@ def test_later_layers_win_and_are_named() -> None:
     assert sources["learn.updates"] == sources["seed"] == "--set"
     assert sources["learn.clip"] == "run.json"
     assert sources["learn.batch_size"] == "budget smoke"
-    assert sources["learn.weight_decay"] == "default (paper)"
+    assert sources["learn.weight_decay"] == "default"
     assert sources["env"] == "run"
 
 
@@ -129,7 +129,7 @@ def test_options_of_a_plugged_in_method(monkeypatch: pytest.MonkeyPatch) -> None
     config, sources = compose([*layers, overrides(['options.colours=["blue"]'])])
     assert config.options == PluginOptions(colours=("blue",))
     assert sources["options.colours"] == "--set"
-    assert sources["options.strength"] == "default (paper)"
+    assert sources["options.strength"] == "default"
     assert from_json(config.to_json()) == config
     with pytest.raises(
         DecodeError, match=r"options: unknown name 'strenth'; did you mean strength"

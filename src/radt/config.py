@@ -85,9 +85,20 @@ def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
     for layer in layers:
         _lay(merged, layer.values)
         sources |= {path: layer.source for path in leaves(layer.values)}
-    config = from_json(merged)
+    whole = _defaults(merged)  # so that a partly given record keeps the defaults of its place
+    _lay(whole, merged)
+    config = from_json(whole)
     known = leaves(config.to_json())
-    return config, {path: sources.get(path, "default (paper)") for path in known}
+    return config, {path: sources.get(path, "default") for path in known}
+
+
+def _defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tree as it is when nothing but environment and method is said."""
+    named = {name: values[name] for name in ("env", "method") if name in values}
+    try:
+        return from_json(named).to_json()
+    except DecodeError:
+        return {}  # decoding all that was said will tell better what is missing
 
 
 def overrides(assignments: Sequence[str]) -> Layer:

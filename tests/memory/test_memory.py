@@ -120,14 +120,19 @@ def test_forgetting_some_slots_leaves_the_others() -> None:
     assert len(memory.entries.episode.unique()) == 4
 
 
-def test_only_trials_above_the_floor_are_stored() -> None:
+def test_only_chunks_above_the_floor_are_stored() -> None:
     lived = trials(TOY_REACH, 0, count=6)
-    floor = sorted(t.total_return for t in lived)[2]  # equal is not above
+    everything = new_memory()
+    everything.write(lived)
+    earned = everything.store.all_chunks.rewards.sum(1)
+    floor = float(earned.sort().values[2])  # equal is not above
     memory = new_memory(store_above=floor)
     memory.write(lived)
-    stored = set(memory.entries.age.tolist())
-    assert stored == {t.episode for t in lived if t.total_return > floor}
-    assert len(stored) == 3
+    above = everything.entries.rows(earned > floor)
+    assert torch.equal(memory.entries.age, above.age)
+    assert torch.equal(memory.entries.start, above.start)
+    assert torch.equal(memory.keys, everything.keys[earned > floor])
+    assert 0 < len(memory) < len(everything)
     nothing = new_memory(store_above=1e9)
     nothing.write(lived)
     assert len(nothing) == 0

@@ -7,7 +7,6 @@ all that is ours stands under `ra-dt+`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,14 +15,15 @@ from radt.config import Layer
 from radt.envs.suite import SUITES
 from radt.methods import METHODS
 
-SMALL_MODEL = {"layers": 3, "width": 64, "heads": 4, "dropout": 0.0, "tokens": "fused"}
+PAPER_MODEL = {"layers": 4, "width": 512, "heads": 8, "dropout": 0.2, "tokens": "interleaved"}
+SMALL_MODEL = {"layers": 2, "width": 64, "heads": 2, "dropout": 0.0, "tokens": "fused"}
 TINY_MODEL = {**SMALL_MODEL, "layers": 1, "width": 16, "heads": 2}
 
 BUDGETS: dict[str, dict[str, Any]] = {
-    "paper": {},
+    "paper": {"embedder": {"model": PAPER_MODEL}},
     "laptop": {
         "learn": {
-            "updates": 4000,
+            "updates": 2000,
             "batch_size": 64,
             "learning_rate": 1e-3,
             "final_learning_rate": 1e-5,
@@ -31,7 +31,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
             "evaluate_every": 1000,
             "save_every": 250,
         },
-        "embedder": {"model": SMALL_MODEL | {"layers": 2}, "updates": 1000},
+        "embedder": {"model": SMALL_MODEL, "updates": 500},
     },
     "smoke": {
         "collect": {"transitions": 512, "n_steps": 256, "n_epochs": 1, "rollouts_per_part": 1},
@@ -49,7 +49,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
     },
 }
 
-MODELS = {"laptop": SMALL_MODEL, "smoke": TINY_MODEL}
+MODELS = {"paper": PAPER_MODEL, "laptop": SMALL_MODEL, "smoke": TINY_MODEL}
 
 PLUS: dict[str, Any] = {
     "options": {
@@ -72,12 +72,8 @@ def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
     ]
     if budget != "paper":
         layers.append(Layer(f"budget {budget}", {"evaluate": {"rule": ACTION_RULE}}))
-    if entry.learns and budget in MODELS:
+    if entry.learns:
         layers.append(Layer(f"budget {budget}", {"options": {"model": MODELS[budget]}}))
-    layers.extend(_method_layers(method))
+    if method == "ra-dt+":
+        layers.append(Layer("method ra-dt+", PLUS))
     return layers
-
-
-def _method_layers(method: str) -> list[Layer]:
-    changes: Mapping[str, Mapping[str, Any]] = {"ra-dt+": PLUS}
-    return [Layer(f"method {method}", changes[method])] if method in changes else []

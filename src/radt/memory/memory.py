@@ -40,7 +40,7 @@ class MemoryConfig:
     utility: str = "return"
     index: str = "flat"
     retrieve_every: int = 1  # steps between retrievals; 0: once, at the start of a trial
-    store_above: float | None = None  # store only trials with a larger return; None: all
+    store_above: float | None = None  # store only chunks that earned more; None: all
     dedup: float | None = None  # drop new entries more similar than this to a stored one
 
     def __post_init__(self) -> None:
@@ -78,14 +78,14 @@ class Memory:
 
     def write(self, trajectories: Sequence[Trajectory]) -> None:
         """Add finished trials; a trajectory's `task` is the slot it belongs to."""
-        floor = self.config.store_above
-        kept = [t for t in trajectories if floor is None or t.total_return > floor]
-        if not kept:
+        if not trajectories:
             return
-        first = len(self)
-        new = self.store.write(kept)
+        first, offset = len(self), self.store.written
+        new = self.store.write(trajectories, self.config.store_above)
+        if not len(new):
+            return
         try:
-            keys = self.embed(kept, new)
+            keys = self.embed(trajectories, new, offset)
             self.index.add(keys, new.task)
         except Exception:
             self.store.keep(torch.arange(len(self)) < first)  # what was refused leaves no trace
@@ -94,9 +94,10 @@ class Memory:
         if self.config.dedup is not None:
             self._drop_duplicates(first, self.config.dedup)
 
-    def embed(self, trajectories: Sequence[Trajectory], entries: Entries) -> Tensor:
-        """Return the keys g(tau_{t-C:t}) of entries that were cut from these trajectories."""
-        offset = int(entries.episode[0])
+    def embed(
+        self, trajectories: Sequence[Trajectory], entries: Entries, offset: int = 0
+    ) -> Tensor:
+        """Return the keys g(tau_{t-C:t}) of entries; episode `offset` is the first trajectory."""
         starts = key_start(entries.position, self.config.context_len)
         prefixes = [
             trajectories[int(episode) - offset].cut(int(start), int(position) + 1)

@@ -39,6 +39,18 @@ class DatasetStore:
             context_len=context_len,
         )
 
+    def earned(self) -> Tensor:
+        """Return the sum of rewards inside each chunk, [N]."""
+        if not len(self.entries):
+            return torch.zeros(0)
+        episode, start = self.entries.episode.numpy(), self.entries.start.numpy()
+        to_go = self.dataset.windows(episode, start, 1).returns_to_go[:, 0]
+        length = torch.from_numpy(self.dataset.episodes.length[episode])
+        inner = self.entries.stop < length
+        stop = self.entries.stop.clamp_max(length - 1).numpy()
+        after = self.dataset.windows(episode, stop, 1).returns_to_go[:, 0]
+        return to_go - torch.where(inner, after, 0.0)
+
     def keep(self, kept: Tensor) -> None:
         """Forget all entries but the marked ones, [N] bool."""
         self.entries = self.entries.rows(kept)
@@ -65,25 +77,28 @@ class RamStore:
         self.spaces, self.context_len = spaces, context_len
         self.entries = Entries.none()
         self.all_chunks = stack([], spaces, 2 * context_len)
-        self._written = 0
+        self.written = 0
 
-    def write(self, trajectories: Sequence[Trajectory]) -> Entries:
-        """Cut finished trajectories, append their entries and return these."""
+    def write(self, trajectories: Sequence[Trajectory], above: float | None = None) -> Entries:
+        """Cut finished trajectories; append and return entries that earned more than `above`."""
         count = len(trajectories)
         new = cut(
             task=torch.tensor([trajectory.task for trajectory in trajectories]),
-            episode=torch.arange(self._written, self._written + count),
+            episode=torch.arange(self.written, self.written + count),
             age=torch.tensor([trajectory.episode for trajectory in trajectories]),
             length=torch.tensor([len(trajectory) for trajectory in trajectories]),
             total_return=torch.tensor([trajectory.total_return for trajectory in trajectories]),
             context_len=self.context_len,
         )
         pieces = [
-            trajectories[int(episode) - self._written].cut(int(start), int(stop))
+            trajectories[int(episode) - self.written].cut(int(start), int(stop))
             for episode, start, stop in zip(new.episode, new.start, new.stop, strict=True)
         ]
         chunks = stack(pieces, self.spaces, 2 * self.context_len)
-        self._written += count
+        if above is not None:
+            kept = chunks.rewards.sum(1) > above
+            new, chunks = new.rows(kept), chunks.rows(kept)
+        self.written += count
         self.entries = self.entries.followed_by(new)
         self.all_chunks = Batch(
             *(
@@ -96,7 +111,7 @@ class RamStore:
     def restore(self, entries: Entries, chunks: Batch) -> None:
         """Replace all contents."""
         self.entries, self.all_chunks = entries, chunks
-        self._written = int(entries.episode.max()) + 1 if len(entries) else 0
+        self.written = int(entries.episode.max()) + 1 if len(entries) else 0
 
     def keep(self, kept: Tensor) -> None:
         """Forget all entries but the marked ones, [N] bool."""

@@ -53,7 +53,7 @@ class TrainingMemory:
         self.store = DatasetStore(dataset, config.context_len)
         self.sizes = {"cut": len(self.store.entries)}
         if config.store_above is not None:
-            self.store.keep(self.store.entries.total_return > config.store_above)
+            self.store.keep(self.store.earned() > config.store_above)
             self.sizes["rewarded"] = len(self.store.entries)
         self.index = INDEXES[config.index](embedder.width)
         self.keys = torch.zeros(0, embedder.width)
