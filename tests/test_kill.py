@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -26,7 +27,7 @@ SETTINGS = (
     "learn.updates=60",
     "learn.save_every=4",
     "learn.evaluate_every=20",
-    "collect.transitions=1024",
+    "collect.transitions=2048",
     "collect.rollouts_per_part=2",
     "options.model.dropout=0.1",
 )
@@ -46,17 +47,23 @@ def finish(work: Callable[..., object], *arguments: Any) -> float:
     return time.monotonic() - began
 
 
-def kill_at_random(
-    within: float, rng: np.random.Generator, work: Callable[..., object], *arguments: Any
-) -> bool:
-    """Kill the work somewhere between its start and its usual end; tell whether it still ran."""
-    process = processes.Process(target=work, args=arguments)
-    process.start()
-    time.sleep(float(rng.uniform(0, within)))
-    process.kill()
-    process.join()
-    assert process.exitcode in (0, -signal.SIGKILL)
-    return process.exitcode != 0
+def finish_with_kills(
+    kills: int, seconds: float, folder: Path, work: Callable[..., object], *arguments: Any
+) -> None:
+    """Kill the work at random moments of its usual time, then let it finish in `folder`."""
+    rng = np.random.default_rng(kills)
+    while kills:
+        process = processes.Process(target=work, args=arguments)
+        process.start()
+        time.sleep(float(rng.uniform(0, seconds)))
+        process.kill()
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL)
+        if process.exitcode:
+            kills -= 1
+        else:
+            shutil.rmtree(folder)  # it was faster than the kill: begin anew
+    finish(work, *arguments)
 
 
 @pytest.mark.parametrize("kills", KILLS)
@@ -65,13 +72,8 @@ def test_collect(kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     config = small_config("dt", *SETTINGS)
     finish(collect_here, tmp_path / "first", config)
     seconds = finish(collect_here, tmp_path / "whole", config)
-    rng = np.random.default_rng(kills)
-    killed = [
-        kill_at_random(seconds, rng, collect_here, tmp_path / "killed", config)
-        for _ in range(kills)
-    ]
-    finish(collect_here, tmp_path / "killed", config)
-    assert any(killed)
+    killed = tmp_path / "killed"
+    finish_with_kills(kills, seconds, killed, collect_here, killed, config)
     folders = []
     for home in ("whole", "killed"):
         use_toys(monkeypatch, tmp_path / home)
@@ -90,12 +92,7 @@ def test_train(kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     config = small_config("ra-dt", *SETTINGS, "embedder.updates=20")
     folder = collect_here(tmp_path, config)
     seconds = finish(train_here, tmp_path, config, folder, tmp_path / "whole")
-    rng = np.random.default_rng(kills)
-    killed = [
-        kill_at_random(seconds, rng, train_here, tmp_path, config, folder, tmp_path / "killed")
-        for _ in range(kills)
-    ]
-    finish(train_here, tmp_path, config, folder, tmp_path / "killed")
-    assert any(killed)
+    killed = tmp_path / "killed"
+    finish_with_kills(kills, seconds, killed, train_here, tmp_path, config, folder, killed)
     for name in ("model.safetensors", "policy.safetensors", "embedder.safetensors"):
-        assert_same_tensors(tmp_path / "whole" / name, tmp_path / "killed" / name)
+        assert_same_tensors(tmp_path / "whole" / name, killed / name)

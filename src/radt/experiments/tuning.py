@@ -36,7 +36,7 @@ def tune(env: str, method: str, sets: list[str], rules: list[ActionRule], out: P
     layers = [*preset_layers(env, method, "laptop"), overrides(sets)]
     config, _ = compose([*layers, Layer("tuning", {"split": "tune"})])
     watch = Stopwatch()
-    run = Run(config, out)
+    run = Run(config, out, threads=torch.get_num_threads())
     dataset = Dataset.open(collect(config))
     train(run, dataset, watch)
     trained = load_method(run)
