@@ -24,6 +24,11 @@ class ICLResult:
     first_reward: NDArray[np.int64]  # [task, trial] step, -1 where none
 
 
+def env_seed(seed: int, key: int) -> int:
+    """Draw the seed of a task's environment, a stream of its own for every run and task."""
+    return int(np.random.default_rng([seed, key]).integers(1 << 31))
+
+
 def in_context_learning(
     agent: Agent,
     env: gym.vector.VectorEnv[Any, Any, Any],
@@ -44,7 +49,8 @@ def in_context_learning(
     returns = np.zeros((env.num_envs, trials))
     first_reward = np.full((env.num_envs, trials), -1)
     result = ICLResult(returns, first_reward)
-    obs, _ = env.reset(seed=[seed + key for key in agent.keys])  # type: ignore[arg-type]  # line 3
+    seeds = [env_seed(seed, key) for key in agent.keys]
+    obs, _ = env.reset(seed=seeds)  # type: ignore[arg-type]  # line 3
     step = 0
     while (finished := int(agent.trials.trial.min())) < trials:  # line 2
         actions = agent.act(obs)  # lines 5-8
@@ -57,7 +63,7 @@ def in_context_learning(
         first_reward[paid, at[paid]] = when[paid]
         if after_step is not None:
             after_step(step, agent, obs, rewards)
-        agent.observe(rewards, terminated, truncated)  # lines 10-14
+        agent.observe(rewards, terminated, truncated)  # lines 10-13
         if mode == AutoresetMode.DISABLED and (over := terminated | truncated).any():
             obs, _ = env.reset(options={"reset_mask": over})
         if after_trial is not None and int(agent.trials.trial.min()) > finished:

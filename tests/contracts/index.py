@@ -138,11 +138,11 @@ def check_grows(make: MakeIndex) -> None:
 
 
 def check_ties(make: MakeIndex) -> None:
-    """Equally relevant keys come in the order of their ids; only exact indexes promise it."""
+    """Of equally relevant keys the newest comes first; only exact indexes promise it."""
     keys = torch.tensor([[0.0, 1], [1.0, 0], [2.0, 0], [0.0, 5], [3.0, 0], [1.0, 1], [1.0, 1]])
     index = filled(make, keys)
     for k in range(1, 8):
         ids = index.search(torch.tensor([[7.0, 0], [0.0, 0.1], [0.0, 0.0]]), k)[1]
-        assert ids[0].tolist() == [1, 2, 4, 5, 6, 0, 3][:k]
-        assert ids[1].tolist() == [0, 3, 5, 6, 1, 2, 4][:k]
-        assert ids[2].tolist() == list(range(7))[:k]
+        assert ids[0].tolist() == [4, 2, 1, 6, 5, 3, 0][:k]
+        assert ids[1].tolist() == [3, 0, 6, 5, 4, 2, 1][:k]
+        assert ids[2].tolist() == list(range(7))[::-1][:k]

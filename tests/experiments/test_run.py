@@ -66,7 +66,7 @@ def test_a_run_from_data_to_result_and_again_without_a_change(
 def test_the_log_tells_of_every_phase(tmp_path: Path) -> None:
     run_whole(Run(small_config("ra-dt"), tmp_path))
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert {line["phase"] for line in lines} == {"embedder", "train", "evaluate"}
+    assert {line["phase"] for line in lines} == {"embedder", "prepare", "train", "evaluate"}
     assert [line["step"] for line in lines if "trial_1" in line] == [3, 6]
     assert any("mean_return" in line for line in lines)
 

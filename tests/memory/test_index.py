@@ -26,7 +26,7 @@ def test_contract(name: str, check) -> None:
 
 @pytest.mark.parametrize("sorted_below", [4096, 2])
 @pytest.mark.parametrize("name", ["flat", "numpy"])
-def test_ties_go_to_the_lowest_id(
+def test_ties_go_to_the_newest(
     name: str, sorted_below: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SORTED_BELOW", sorted_below)

@@ -21,7 +21,7 @@ from radt.agent import Agent
 from radt.bench.report import publish, with_provenance
 from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.run import RunError
-from radt.icl import in_context_learning
+from radt.icl import env_seed, in_context_learning
 from radt.loading import Loaded, load, shipped
 from radt.methods.method import Actor
 from radt.methods.trials import RunningTrials
@@ -107,7 +107,7 @@ def live_alone(
         _note(agent, lived, first_task=row)
         agent.start_task()
         env = suite.make(task)
-        obs, _ = env.reset(seed=seed + task)
+        obs, _ = env.reset(seed=env_seed(seed, task))
         for trial in range(trials):
             if trial > 0:
                 obs, _ = env.reset()

@@ -66,10 +66,10 @@ def collect(
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
     content = plan(suite, config)
+    if _is_finished(folder, content) and not (folder / PARTS).exists():
+        return folder  # without the lock: many runs may share it
     with _owned(folder):
-        if (folder / MANIFEST).is_file():
-            _check_finished(folder, content)
-        else:
+        if not _is_finished(folder, content):
             _begin(folder / PARTS, content)
             jobs = _jobs(suite, config, folder / PARTS, identity(content))
             with _reporter(jobs, progress, quiet) as report:
@@ -110,8 +110,10 @@ def _begin(parts: Path, content: dict[str, Any]) -> None:
     remove_leftovers(parts)
 
 
-def _check_finished(folder: Path, content: dict[str, Any]) -> None:
-    """Refuse to take a finished dataset for one with another configuration."""
+def _is_finished(folder: Path, content: dict[str, Any]) -> bool:
+    """Say whether the dataset is there; one with another configuration is refused."""
+    if not (folder / MANIFEST).is_file():
+        return False
     manifest = read_manifest(folder)
     have = {"env": manifest.env, "env_spec": dict(manifest.env_spec)}
     have["config"] = dict(manifest.hyper_parameters)
@@ -121,6 +123,7 @@ def _check_finished(folder: Path, content: dict[str, Any]) -> None:
             f"{folder} holds a finished dataset with another configuration "
             f"({differences(have, want)}); choose another folder, or delete this one"
         )
+    return True
 
 
 def differences(have: dict[str, Any], want: dict[str, Any], prefix: str = "") -> str:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class EvaluateVerb(Verb):
     """Let a trained method learn in context on tasks it has not seen.
 
-    The memory starts empty and no weight changes. A run's own result stays as it is; this one is
-    written beside it.
+    The memory starts empty and no weight changes. The folder of a run that was only trained gets
+    the result and the report that `radt run` would have made; a result that is there stays as it
+    is, and another one is written beside it.
 
     Try:
       radt evaluate runs/x
@@ -37,7 +38,7 @@ class EvaluateVerb(Verb):
     trials: Annotated[int | None, arg(help_behavior_hint="(default: the paper's)")] = None
     """How many trials each task gets."""
     seed: int = 0  # of the agent's noise and of the environments
-    trace: bool = False  # write every retrieval for the first task as JSON lines
+    trace: bool = False  # write every retrieval as JSON lines
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Where the result goes (default: beside the source)."""
 
@@ -47,12 +48,32 @@ class EvaluateVerb(Verb):
         from radt.files import atomic_write
         from radt.loading import load
 
+        if self._completes_a_run():
+            self._complete()
+            return
         loaded = load(self.source, self.common.device)
         suite = self._suite(loaded)
         path = self.out or self._default_out(suite)
         record = self._record(loaded, suite, self._live(loaded, suite, path))
         atomic_write(path, (json.dumps(record) + "\n").encode())
         self.common.answer({"out": str(path), **record}, *show_result(record, path))
+
+    def _completes_a_run(self) -> bool:
+        """Whether the last phase of a run is asked for, and nothing else."""
+        asked = (self.env, self.trials, self.out) != (None, None, None) or self.tasks != "eval"
+        trained = (self.source / "config.json").is_file()
+        return trained and not asked and not (self.source / "icl.json").exists()
+
+    def _complete(self) -> None:
+        from radt.api import evaluate, report
+        from radt.commands.summary import show_result
+        from radt.config import from_json
+
+        config = from_json(json.loads((self.source / "config.json").read_text()))
+        quiet, device = self.common.quiet, self.common.device
+        record = evaluate(config, self.source, quiet, self.trace, device)
+        report(self.source)
+        self.common.answer({"out": str(self.source), **record}, *show_result(record, self.source))
 
     def _suite(self, loaded: Loaded) -> TaskSuite:
         from radt.envs.suite import SUITES

@@ -13,10 +13,10 @@ from typing import Any
 from radt.collect import paper_config
 from radt.config import Layer
 from radt.envs.suite import SUITES
-from radt.methods import METHODS
+from radt.methods import METHODS, MethodEntry
 
 PAPER_MODEL = {"layers": 4, "width": 512, "heads": 8, "dropout": 0.2, "tokens": "interleaved"}
-SMALL_MODEL = {"layers": 2, "width": 64, "heads": 2, "dropout": 0.0, "tokens": "fused"}
+SMALL_MODEL = {"layers": 3, "width": 64, "heads": 4, "dropout": 0.0, "tokens": "fused"}
 TINY_MODEL = {**SMALL_MODEL, "layers": 1, "width": 16, "heads": 2}
 
 BUDGETS: dict[str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
             "evaluate_every": 1000,
             "save_every": 250,
         },
-        "embedder": {"model": SMALL_MODEL, "updates": 500},
+        "embedder": {"model": {**SMALL_MODEL, "layers": 2}, "updates": 500},
     },
     "smoke": {
         "collect": {"transitions": 512, "n_steps": 256, "n_epochs": 1, "rollouts_per_part": 1},
@@ -51,14 +51,24 @@ BUDGETS: dict[str, dict[str, Any]] = {
 
 MODELS = {"paper": PAPER_MODEL, "laptop": SMALL_MODEL, "smoke": TINY_MODEL}
 
-PLUS: dict[str, Any] = {
-    "options": {
-        "best_fraction": 0.4,
-        "memory": {"store_above": 0.0, "retrieve_every": 0},
-    }
+METHOD: dict[str, dict[str, Any]] = {
+    "dt": {"options": {"best_fraction": 0.4}},
+    "ra-dt+": {
+        "options": {
+            "best_fraction": 0.4,
+            "model": {"return_to_go": False},
+            "memory": {"store_above": 0.0, "retrieve_every": 0},
+        }
+    },
 }
 
 ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
+
+
+ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ from 10x10
+    "dark-room-20x20": {"context_len": 100},
+    "dark-room-40x20": {"context_len": 100, "batch_size": 32},
+}
 
 
 def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
@@ -69,11 +79,23 @@ def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
         Layer(f"environment {env}", {"collect": asdict(paper_config(suite.name))}),
         Layer(f"environment {env}", {"evaluate": {"trials": suite.trials}}),
         Layer(f"budget {budget}", BUDGETS[budget]),
+        *_size_layers(env, METHODS[method]),
     ]
     if budget != "paper":
         layers.append(Layer(f"budget {budget}", {"evaluate": {"rule": ACTION_RULE}}))
     if entry.learns:
         layers.append(Layer(f"budget {budget}", {"options": {"model": MODELS[budget]}}))
-    if method == "ra-dt+":
-        layers.append(Layer("method ra-dt+", PLUS))
+    if method == "ra-dt+" or (method in METHOD and budget != "paper"):
+        layers.append(Layer(f"method {method}", METHOD[method]))
     return layers
+
+
+def _size_layers(env: str, entry: MethodEntry) -> list[Layer]:
+    """Return what larger rooms change: the context of a memory, and the batch of the largest."""
+    values = ENVIRONMENTS.get(env, {})
+    changes: dict[str, Any] = {}
+    if "context_len" in values and entry.embeds:
+        changes["options"] = {"memory": {"context_len": values["context_len"]}}
+    if "batch_size" in values:
+        changes["learn"] = {"batch_size": values["batch_size"]}
+    return [Layer(f"environment {env}", changes)] if changes else []

@@ -18,13 +18,17 @@ import torch
 from radt.decode import decode
 from radt.files import atomic_write
 
+CHECKOUT = Path(__file__).parents[3]
+
 
 def code_version() -> str:
     """Return the package's version and, in a checkout, the commit it runs from."""
+    if not (CHECKOUT / ".git").exists():  # the commit of whatever surrounds us would mislead
+        return version("radt")
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=Path(__file__).parent,
+            cwd=CHECKOUT,
             capture_output=True,
             text=True,
             timeout=10,

@@ -138,7 +138,9 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     method = entry.build(run.suite.spaces, config.options, config.seed, embedder)
     to_device(method, run.device)
     with watch.phase("prepare"):
-        method.prepare(chosen)
+        tracker.start("prepare", total=1)
+        tracker.log(1, **method.prepare(chosen))
+        tracker.finish()
     with watch.phase("train"):
         learn(
             method,

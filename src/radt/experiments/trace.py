@@ -6,57 +6,69 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from radt.agent import Agent
-from radt.trajectory import Verdict
+from radt.memory.entries import Entries
+from radt.trajectory import Retrieval, Verdict
 
 MOST_LINES = 200_000
 
 
 class Trace:
-    """Writes what was searched, found, scored and chosen before each action of one task."""
+    """Writes what was searched, found, scored and chosen before each action."""
 
-    def __init__(self, path: Path, slot: int = 0, most: int = MOST_LINES) -> None:
+    def __init__(self, path: Path, most: int = MOST_LINES) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", encoding="utf-8")
-        self.slot, self.most, self.written = slot, most, 0
+        self.most, self.written = most, 0
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
-        """Write one line about the slot that is followed; stop silently at the bound."""
+        """Write a line for every slot that searched; the last line says so where it was cut."""
         retrieval, memory = agent.retrieval, agent.memory
-        if retrieval is None or memory is None or self.written >= self.most:
+        if retrieval is None or memory is None:
             return
-        asked = np.flatnonzero(agent.asked == self.slot)
-        if not len(asked) or not agent.is_acting[self.slot]:
-            return
-        row = int(asked[0])
-        present = (retrieval.ids[row] >= 0).nonzero().squeeze(1).tolist()
-        entries = memory.entries
-        candidates = [
-            {
-                "id": int(retrieval.ids[row, place]),
-                "relevance": round(float(retrieval.relevance[row, place]), 6),
-                "utility": float(retrieval.utility[row, place]),
-                "score": round(float(retrieval.score[row, place]), 6),
-                "verdict": Verdict(int(retrieval.verdict[row, place])).name.lower(),
-                "trial": int(entries.age[retrieval.ids[row, place]]),
-                "start": int(entries.start[retrieval.ids[row, place]]),
-                "stop": int(entries.stop[retrieval.ids[row, place]]),
-            }
-            for place in present
-        ]
-        line = {
-            "step": step,
-            "trial": int(agent.trials.trial[self.slot]),
-            "reward": float(rewards[self.slot]),
-            "chosen": retrieval.chosen[row].tolist(),
-            "candidates": candidates,
-        }
+        for row, slot in enumerate(agent.asked.tolist()):
+            if not agent.is_acting[slot] or self.written > self.most:
+                continue
+            if self.written == self.most:
+                self._write({"cut": f"only the first {self.most} searches are kept"})
+                continue
+            self._write(
+                {
+                    "step": step,
+                    "slot": slot,
+                    "task": agent.keys[slot],
+                    "trial": int(agent.trials.trial[slot]),
+                    "reward": float(rewards[slot]),
+                    "chosen": retrieval.chosen[row].tolist(),
+                    "candidates": _candidates(retrieval, row, memory.entries),
+                }
+            )
+
+    def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line) + "\n")
         self.written += 1
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _candidates(retrieval: Retrieval, row: int, entries: Entries) -> list[dict[str, Any]]:
+    """Describe what one search found, by falling relevance."""
+    present = (retrieval.ids[row] >= 0).nonzero().squeeze(1).tolist()
+    ids = [int(retrieval.ids[row, place]) for place in present]
+    return [
+        {
+            "id": entry,
+            "relevance": round(float(retrieval.relevance[row, place]), 6),
+            "utility": float(retrieval.utility[row, place]),
+            "score": round(float(retrieval.score[row, place]), 6),
+            "verdict": Verdict(int(retrieval.verdict[row, place])).name.lower(),
+            "trial": int(entries.age[entry]),
+            "start": int(entries.start[entry]),
+            "stop": int(entries.stop[entry]),
+        }
+        for place, entry in zip(present, ids, strict=True)
+    ]

@@ -71,7 +71,7 @@ class DecisionTransformerStepper:
     """Keeps keys, values and hidden states of the last C steps instead of computing them again.
 
     Up to step C it equals the windowed embedding. After that a hidden state still remembers what
-    has left the window, so the two differ slightly; `radt bench` reports by how much.
+    has left the window, so the two differ slightly.
     """
 
     def __init__(self, model: DecisionTransformer, rows: int, context_len: int) -> None:

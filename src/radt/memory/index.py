@@ -1,7 +1,7 @@
 """How keys are searched: cosine similarity, batched, partitioned by task (Eq. 3).
 
 Similarities are rounded to a grid of 2^-20, so that equal keys tie in every implementation and
-ties are broken by the lowest id. `FlatIndex` (torch) and `NumpyIndex` then agree exactly; Faiss
+ties go to the newest entry. `FlatIndex` (torch) and `NumpyIndex` then agree exactly; Faiss
 agrees up to its own rounding.
 """
 
@@ -113,19 +113,22 @@ def _group(partition: Tensor) -> Tensor:
 
 
 def best_first(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k best scores of each row and their columns; ties go to the lowest column."""
-    k = min(k, scores.shape[1])
+    """Return the k best scores of each row and their columns; ties go to the last column.
+
+    The last is the newest: an agent that lives on must be able to find what it did lately.
+    """
+    k, last_column = min(k, scores.shape[1]), scores.shape[1] - 1
     if scores.shape[1] <= SORTED_BELOW:
-        order = torch.sort(scores, dim=1, descending=True, stable=True)
-        return order.values[:, :k], order.indices[:, :k]
+        order = torch.sort(scores.flip(1), dim=1, descending=True, stable=True)
+        return order.values[:, :k], last_column - order.indices[:, :k]
     values, columns = scores.topk(k, dim=1)
     last = values[:, -1:]  # [B, 1]
     at_last = scores == last
     crowded = at_last.sum(1) > (values == last).sum(1)
     for row in crowded.nonzero().squeeze(1).tolist():
         room = values[row] == last[row]
-        columns[row, room] = at_last[row].nonzero().squeeze(1)[: int(room.sum())]
-    by_column = columns.argsort(dim=1)
+        columns[row, room] = at_last[row].nonzero().squeeze(1)[-int(room.sum()) :]
+    by_column = columns.argsort(dim=1, descending=True)
     values, columns = values.gather(1, by_column), columns.gather(1, by_column)
     order = torch.sort(values, dim=1, descending=True, stable=True)
     return order.values, columns.gather(1, order.indices)
@@ -166,7 +169,7 @@ class NumpyIndex:
             cosine = (np.round(self.keys @ query * GRID) / GRID).astype(np.float32)
             if partition is not None:
                 cosine[self.partition != int(partition[row])] = -np.inf
-            best = np.argsort(-cosine, kind="stable")[:k]
+            best = len(cosine) - 1 - np.argsort(-cosine[::-1], kind="stable")[:k]
             best = best[np.isfinite(cosine[best])]
             scores[row, : len(best)] = cosine[best]
             ids[row, : len(best)] = best

@@ -46,7 +46,10 @@ def retrieve(
     With a similarity `cut_off`, twice as many are searched and those above it are removed first.
     """
     wanted = top_l if cut_off is None else 2 * top_l
-    own = _entries_per_episode(entries)  # so many may turn out to be the query's own
+    alone = bool((queries.episode < 0).all())  # at inference nobody's own trial is stored yet
+    own = (
+        0 if alone else _entries_per_episode(entries)
+    )  # so many may turn out to be the query's own
     partition = queries.task if own_task_only else None
     relevance, ids = index.search(queries.vectors, wanted + own, partition)
     relevance, ids = relevance.cpu(), ids.cpu()

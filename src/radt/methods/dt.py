@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,9 +52,10 @@ class DT:
         self.policy = DecisionTransformer(spaces, options.model, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 
-    def prepare(self, dataset: Dataset) -> None:
+    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
         """Choose the episodes to learn from."""
         self.sampler = WindowSampler(dataset, self.options.context_len, self.options.best_fraction)
+        return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> DTExamples:
         """Draw windows."""

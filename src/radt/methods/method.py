@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,8 +50,8 @@ class Method(Protocol):
     spaces: TaskSpaces
     networks: dict[str, nn.Module]  # all that a checkpoint has to carry; the policy is "policy"
 
-    def prepare(self, dataset: Dataset) -> None:
-        """Build once what drawing from the data needs."""
+    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+        """Build once what drawing from the data needs; return facts worth logging."""
         ...
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:

@@ -7,7 +7,7 @@ known at step p, and only the steps from p on are targets, so no target helps to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,13 +62,14 @@ class RADT:
         if isinstance(embedder, DecisionTransformerEmbedder):
             self.networks["embedder"] = embedder.model
 
-    def prepare(self, dataset: Dataset) -> None:
+    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
         """Fill the index with every sub-trajectory of the data (Algorithm 2, lines 1-4)."""
         context_len = self.options.memory.context_len
         self.sampler = WindowSampler(dataset, context_len, self.options.best_fraction)
         self.memory = TrainingMemory(
             dataset, self.embedder, self.options.memory, self.options.training
         )
+        return self.memory.sizes
 
     def draw(self, size: int, rng: np.random.Generator) -> RADTExamples:
         """Draw windows, construct queries, retrieve and reweight (Algorithm 2, lines 6-9)."""
@@ -124,7 +125,7 @@ class RADTActor:
             self._stepper.reset(torch.from_numpy(slots))
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
-        """Add finished trials to the index (Algorithm 1, line 14)."""
+        """Add finished trials to the index (Algorithm 1, line 13)."""
         self._memory.write(finished)
 
     @torch.no_grad()

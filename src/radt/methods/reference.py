@@ -8,7 +8,7 @@ grid, visits every cell in turn and then walks straight to the one that paid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +43,9 @@ class Heuristic:
         self.name, self.spaces, self._actor = name, spaces, actor
         self.networks: dict[str, nn.Module] = {}
 
-    def prepare(self, dataset: Dataset) -> None:
+    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
         """Nothing to prepare."""
+        return {}
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:
         """Refuse: there is nothing to learn."""

@@ -51,10 +51,11 @@ class TrainingMemory:
         self.dataset, self.embedder = dataset, embedder
         self.config, self.training = config, training
         self.store = DatasetStore(dataset, config.context_len)
-        self.sizes = {"cut": len(self.store.entries)}
+        self.sizes: dict[str, float] = {}
+        self._note("cut")
         if config.store_above is not None:
             self.store.keep(self.store.earned() > config.store_above)
-            self.sizes["rewarded"] = len(self.store.entries)
+            self._note("rewarded")
         self.index = INDEXES[config.index](embedder.width)
         self.keys = torch.zeros(0, embedder.width)
         if self.searches:
@@ -137,6 +138,12 @@ class TrainingMemory:
         start = key_start(torch.from_numpy(asked_at), context_len).numpy()
         return up_to(self.dataset.windows(episode, start, context_len), asked_at + 1)
 
+    def _note(self, stage: str) -> None:
+        """Count the entries, and average their returns, after a stage of building the index."""
+        returns = self.store.entries.total_return
+        self.sizes[stage] = len(returns)
+        self.sizes[f"{stage}_return"] = float(returns.mean()) if len(returns) else 0.0
+
     def _fill(self) -> None:
         """Embed all entries, drop duplicates, index the rest."""
         entries = self.store.entries
@@ -150,5 +157,5 @@ class TrainingMemory:
             kept = deduplicate(self.keys, entries, self.training.dedup, self.training.dedup_order)
             self.store.keep(kept)
             self.keys = self.keys[kept]
-            self.sizes["distinct"] = len(self.store.entries)
+            self._note("distinct")
         self.index.add(self.keys, self.store.entries.task)

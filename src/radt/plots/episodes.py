@@ -20,6 +20,7 @@ from radt.agent import Agent, Target
 from radt.envs.render import AGENT, FLOOR, START, GridView, draw_grid
 from radt.experiments.run import Run
 from radt.files import atomic_write
+from radt.icl import env_seed
 from radt.methods import Method
 
 PANEL, MARGIN, CAPTION = 240, 12, 30  # pixels
@@ -48,7 +49,7 @@ def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
         method, Target(*run.suite.target_return), config.evaluate.rule, config.seed, keys=[task]
     )
     last = config.evaluate.trials
-    filmed = film(agent, env, last, config.seed + task, {1, last})
+    filmed = film(agent, env, last, env_seed(config.seed, task), {1, last})
     env.close()
     frames = side_by_side(list(filmed.values()))
     atomic_write(path, lambda file: save_gif(frames, file))
