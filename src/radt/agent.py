@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from radt.memory.memory import Memory
+from radt.memory.memory import Memory, MemoryMismatchError
 from radt.methods.method import Method
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Retrieval
@@ -161,19 +162,26 @@ class Agent:
             self._dummy[ended] = self.autoreset_mode == AutoresetMode.NEXT_STEP
 
     def save(self, path: str | Path) -> None:
-        """Write the memory to a file."""
-        self._needs_memory().save(Path(path))
+        """Write the memory to a file, with how far each slot has come."""
+        progress = (self.trials.trial, self.trials.rewarded, self._tasks_started)
+        names = ("trial", "rewarded", "tasks_started")
+        tensors = [torch.from_numpy(column) for column in progress]
+        self._needs_memory().save(Path(path), dict(zip(names, tensors, strict=True)))
 
     def load(self, path: str | Path) -> None:
-        """Replace the memory by one that was saved, and go on after its last trials."""
-        memory = self._needs_memory()
-        memory.load(Path(path))
-        entries = memory.entries
-        for slot in range(self.slots):
-            own = entries.rows(entries.task == slot)
-            if len(own):
-                self.trials.trial[slot] = int(own.age.max()) + 1
-                self.trials.rewarded[slot] = bool((own.total_return > 0).any())
+        """Replace the memory by one that an agent with as many slots saved, and go on there."""
+        progress = self._needs_memory().load(Path(path))
+        if len(progress.get("trial", ())) != self.slots:
+            raise MemoryMismatchError(
+                f"{path} was not saved by an agent of {self.slots} slots; build an agent with as "
+                f"many slots as it has ({len(progress.get('trial', ()))})"
+            )
+        self.trials.trial[:] = progress["trial"].numpy()
+        self.trials.rewarded[:] = progress["rewarded"].numpy()
+        self._tasks_started[:] = progress["tasks_started"].numpy()
+        self._between[:] = True
+        self._dummy[:] = False
+        self._acting = np.zeros(0, dtype=np.int64)
 
     def _needs_memory(self) -> Memory:
         if self.memory is None:

@@ -78,7 +78,7 @@ def test_each_slot_searches_its_own_memory() -> None:
     for row, slot in enumerate((0, 1, 2, 3)):
         ids = found.ids[row][found.ids[row] >= 0]
         assert (memory.entries.task[ids] == slot).all()
-        assert len(ids) == (0 if slot == 2 else 6)
+        assert len(ids) == (0 if slot == 2 else 5)  # top_l
     assert found.chosen[2].tolist() == [-1, -1]
     chunks = memory.chunks(found.chosen)
     assert chunks.mask.any(1).tolist() == [True, True, False, True]

@@ -6,7 +6,7 @@ Entries are partitioned by slot: each of the tasks that run side by side has a m
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -151,16 +151,17 @@ class Memory:
             "spaces": json.loads(json.dumps(asdict(self.spaces))),
         }
 
-    def save(self, path: Path) -> None:
-        """Write keys, entries and chunks to one safetensors file."""
+    def save(self, path: Path, owner: Mapping[str, Tensor] | None = None) -> None:
+        """Write keys, entries and chunks to one safetensors file, and what the owner adds."""
         tensors = {"keys": self.keys, **_columns("entry", self.entries)}
+        tensors |= {f"owner.{name}": tensor for name, tensor in (owner or {}).items()}
         tensors |= _columns("chunk", self.store.all_chunks)
         header = {"radt_memory": VERSION, "identity": json.dumps(self.identity(), sort_keys=True)}
         contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
         atomic_write(path, safetensors.torch.save(contiguous, metadata=header))
 
-    def load(self, path: Path) -> None:
-        """Replace the contents by a saved memory of the same embedder and spaces."""
+    def load(self, path: Path) -> dict[str, Tensor]:
+        """Replace the contents by a saved memory of the same kind; return what its owner added."""
         tensors, theirs = read_memory(path)
         if differing := [k for k, v in self.identity().items() if theirs.get(k) != v]:
             raise MemoryMismatchError(
@@ -173,12 +174,13 @@ class Memory:
             keys = tensors["keys"]
             _check_columns(keys, entries, chunks, self.store.all_chunks)
             index.add(keys, entries.task)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise MemoryFileError(
                 f"{path} is no complete memory ({error}); delete it and start with an empty one"
             ) from error
         self.store.restore(entries, chunks)
         self.keys, self.index = keys, index
+        return _pick("owner", tensors)
 
 
 def read_memory(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
