@@ -3,7 +3,6 @@
 | kind     | encoder                                                                 |
 |----------|-------------------------------------------------------------------------|
 | discrete | one-hot per coordinate, then linear (an embedding table per coordinate) |
-| ordinal  | the same, and the coordinates as numbers (an option for discrete ones)  |
 | vector   | linear                                                                  |
 | image    | three strided convolutions, then linear                                 |
 | encoded  | the stored outputs of a frozen encoder, projected only if widths differ |
@@ -46,25 +45,6 @@ class OneHotEncoder(nn.Module):
         coordinates = states.long().reshape(*leading, len(self.offsets))
         rows: Tensor = self.table(coordinates + self.offsets)  # [..., coordinates, width]
         return rows.sum(dim=-2)
-
-
-class OrdinalEncoder(nn.Module):
-    """One-hot coordinates that are also read as numbers, so that near cells look alike."""
-
-    largest: Tensor
-
-    def __init__(self, space: StateSpace, width: int) -> None:
-        super().__init__()
-        self.one_hot = OneHotEncoder(space, width)
-        self.slope = nn.Linear(len(space.bins), width)
-        largest = torch.tensor(space.bins, dtype=torch.float32).sub(1).clamp_min(1)
-        self.register_buffer("largest", largest, persistent=False)
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Add the rows of the coordinates and a linear map of their values from -1 to 1."""
-        leading = states.shape[: states.ndim - self.one_hot.axes]
-        values = states.reshape(*leading, len(self.largest)).float() / self.largest * 2 - 1
-        return torch.as_tensor(self.one_hot(states) + self.slope(values))
 
 
 class LinearEncoder(nn.Module):
@@ -116,13 +96,11 @@ class PrecomputedEncoder(nn.Module):
 
 ENCODERS: Registry[type[nn.Module]] = Registry("encoders")
 ENCODERS.register("discrete", OneHotEncoder)
-ENCODERS.register("ordinal", OrdinalEncoder)
 ENCODERS.register("vector", LinearEncoder)
 ENCODERS.register("image", ConvolutionalEncoder)
 ENCODERS.register("encoded", PrecomputedEncoder)
 
 
-def state_encoder(space: StateSpace, width: int, ordinal: bool = False) -> nn.Module:
+def state_encoder(space: StateSpace, width: int) -> nn.Module:
     """Build the encoder that reads this kind of state."""
-    kind = "ordinal" if ordinal and space.kind == "discrete" else space.kind
-    return ENCODERS[kind](space, width)
+    return ENCODERS[space.kind](space, width)

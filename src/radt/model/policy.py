@@ -24,7 +24,6 @@ class ModelConfig:
     dropout: float = 0.0
     tokens: Tokenisation = "fused"
     return_to_go: bool = True
-    ordinal: bool = False  # read grid coordinates as numbers, too
     cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
 
     def __post_init__(self) -> None:
@@ -47,8 +46,7 @@ class DecisionTransformer(nn.Module):
         self.spaces, self.config = spaces, config
         every_layer = tuple(range(config.layers))
         asked = every_layer if config.cross_layers is None else config.cross_layers
-        reading = (config.width, config.tokens, config.return_to_go, config.ordinal)
-        self.embed = StepEmbedding(spaces, *reading)
+        self.embed = StepEmbedding(spaces, config.width, config.tokens, config.return_to_go)
         self.trunk = Transformer(
             config.layers,
             config.width,
@@ -59,7 +57,9 @@ class DecisionTransformer(nn.Module):
         self.head = nn.Linear(config.width, spaces.action.size)
         self.embed_retrieved: StepEmbedding | None = None
         if retrieves:
-            self.embed_retrieved = StepEmbedding(spaces, *reading)
+            self.embed_retrieved = StepEmbedding(
+                spaces, config.width, config.tokens, config.return_to_go
+            )
             self.null_chunk = nn.Parameter(torch.zeros(1, 1, config.width))
         self.drop = nn.Dropout(config.dropout)
         generator = torch.Generator().manual_seed(seed)

@@ -38,16 +38,11 @@ class StepEmbedding(nn.Module):
     """Embeds the modalities of steps; one instance for the input, another for retrieved chunks."""
 
     def __init__(
-        self,
-        spaces: TaskSpaces,
-        width: int,
-        tokens: Tokenisation,
-        use_return: bool,
-        ordinal: bool = False,
+        self, spaces: TaskSpaces, width: int, tokens: Tokenisation, use_return: bool
     ) -> None:
         super().__init__()
         self.spaces, self.tokens, self.use_return = spaces, tokens, use_return
-        self.state = state_encoder(spaces.state, width, ordinal)
+        self.state = state_encoder(spaces.state, width)
         discrete = spaces.action.kind == "discrete"
         size = spaces.action.size
         self.action = nn.Embedding(size + 1, width) if discrete else nn.Linear(size, width)
