@@ -122,7 +122,10 @@ class Agent:
         return acting
 
     def start_task(self, slots: ArrayLike | None = None) -> None:
-        """Begin a new task with an empty memory, in all slots or in some."""
+        """Begin a new task with an empty memory, in all slots or in some.
+
+        The environments of these slots are reset, too: the next observation starts a trial.
+        """
         chosen = np.arange(self.slots) if slots is None else np.atleast_1d(np.asarray(slots))
         self.actor.forget(chosen)
         self.trials.begin_task(chosen)

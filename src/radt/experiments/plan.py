@@ -18,10 +18,10 @@ from radt.model.policy import DecisionTransformer, ModelConfig
 # Measured on two CPU cores with Dark-Room 10x10 at laptop budget; another machine differs, the
 # order of magnitude holds. Times of networks grow with parameters x tokens x examples.
 MEASURED = {
-    "collect_seconds_per_transition": 1.4e-5,  # 8M transitions at 10 epochs in under two minutes
+    "collect_seconds_per_transition": 7.6e-6,  # 8M transitions at 10 epochs in a minute
     "collect_epochs": 10,
-    "collect_bytes_per_transition": 7,  # as compressed
-    "train_seconds_per_parameter_token": 1.0e-10,  # forward, backward and AdamW
+    "collect_bytes_per_transition": 7,
+    "train_seconds_per_parameter_token": 1.8e-10,  # forward, backward and AdamW
     "act_seconds_per_parameter_token": 1.0e-10,  # forward; small batches, so as dear as training
     "update_overhead_seconds": 5e-3,
     "act_overhead_seconds": 4e-3,

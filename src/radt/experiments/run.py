@@ -194,7 +194,11 @@ def describe(run: Run, method: Method) -> Card:
 
 
 def _validate(run: Run, method: Method) -> Mapping[str, float]:
-    """Look at in-context learning on the last of the training tasks."""
+    """Look at in-context learning on the last fifth of the training tasks.
+
+    They are held out when the run is for tuning. A final run trains on them, so there the numbers
+    show only how learning goes on, not how well it generalises.
+    """
     tasks = run.suite.train_tasks[-(len(run.suite.train_tasks) // 5) :]
     trials = run.config.evaluate.validation_trials
     result = live(run, method, run.suite, tasks, trials, Tracker())

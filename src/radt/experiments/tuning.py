@@ -1,23 +1,25 @@
 """Choosing settings on held-out training tasks, with every try on record.
 
-A tuning run trains on four fifths of the training tasks and is scored on the rest; the evaluation
-tasks are never touched. Each run becomes one line of `results/tuning.jsonl`.
+A try trains on four fifths of the training tasks and is scored on the rest; evaluation tasks are
+never touched. Each score becomes one line of `results/tuning.jsonl`.
 
-    python -m radt.experiments.tuning dark-room-10x10 ra-dt+ options.best_fraction=0.4
+    python -m radt.experiments.tuning --env dark-room-10x10 --method ra-dt+ --set learn.updates=1000
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import tyro
 
 from radt.agent import ActionRule
+from radt.checkpoint import load_checkpoint
 from radt.config import Layer, compose, overrides
 from radt.data import Dataset
 from radt.envs.suite import SUITES
@@ -25,47 +27,73 @@ from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch, code_version
 from radt.experiments.run import Run, collect, live, load_method, train
 from radt.icl import ICLResult
+from radt.methods import METHODS, Method
 from radt.metrics import after_finding, found_by, improvement, late_score, nested_interval
 from radt.track import Tracker
 
 LOG = Path("results/tuning.jsonl")
 
 
-def tune(env: str, method: str, sets: list[str], rules: list[ActionRule], out: Path) -> None:
-    """Train once on the tuning split and score it under each action rule."""
-    layers = [*preset_layers(env, method, "laptop"), overrides(sets)]
+@dataclass(frozen=True)
+class Try:
+    """What is tried: a method with some values changed, under one or more action rules."""
+
+    env: str
+    method: str
+    set: tuple[str, ...] = ()  # values that differ from the preset, as a.b=c
+    rules: tuple[str, ...] = ()  # action rules as explore:exploit temperatures; none: the preset's
+    weights: Path | None = None  # score these with the values changed, instead of training anew
+    threads: int = 1
+
+    @property
+    def out(self) -> Path:
+        """Where the try is trained, and goes on if it was stopped."""
+        return Path("runs/tune") / "-".join([self.method, *self.set])
+
+
+def tune(one: Try) -> None:
+    """Train on the tuning split, or take trained weights, and score them under each action rule."""
+    layers = [*preset_layers(one.env, one.method, "laptop"), overrides(one.set)]
     config, _ = compose([*layers, Layer("tuning", {"split": "tune"})])
     watch = Stopwatch()
-    run = Run(config, out, threads=torch.get_num_threads())
-    dataset = Dataset.open(collect(config))
-    train(run, dataset, watch)
-    trained = load_method(run)
-    for rule in rules or [config.evaluate.rule]:
-        ruled, _ = compose(
-            [*layers, Layer("rule", {"split": "tune", "evaluate": {"rule": asdict(rule)}})]
-        )
-        for name in (env, *config.evaluate.also_on):
-            trial = Run(ruled, out)
-            tested = run.tasks[1]
-            result = live(trial, trained, SUITES[name], tested, config.evaluate.trials, Tracker())
-            _record(env, method, sets, name, rule, result, watch)
+    run = Run(config, one.out, threads=one.threads)
+    trained = _trained(run, one.weights, watch)
+    for rule in [_rule(text) for text in one.rules] or [config.evaluate.rule]:
+        evaluated = dataclasses.replace(config.evaluate, rule=rule)
+        ruled = Run(dataclasses.replace(config, evaluate=evaluated), one.out)
+        for name in (one.env, *config.evaluate.also_on):
+            trials = config.evaluate.trials
+            result = live(ruled, trained, SUITES[name], run.tasks[1], trials, Tracker())
+            _record(one, name, rule, result, watch)
+
+
+def _trained(run: Run, weights: Path | None, watch: Stopwatch) -> Method:
+    if weights is None:
+        train(run, Dataset.open(collect(run.config)), watch)
+        return load_method(run)
+    method, card = load_checkpoint(weights)
+    entry, spaces, seed = METHODS[run.config.method], card.spaces, card.seed
+    changed = entry.build(spaces, run.config.options, seed, getattr(method, "embedder", None))
+    for part, network in method.networks.items():
+        changed.networks[part].load_state_dict(network.state_dict())
+    return changed
+
+
+def _rule(text: str) -> ActionRule:
+    explore, exploit = text.split(":")
+    return ActionRule(temperature=float(exploit), explore_temperature=float(explore))
 
 
 def _record(
-    env: str,
-    method: str,
-    sets: list[str],
-    tested_on: str,
-    rule: ActionRule,
-    result: ICLResult,
-    watch: Stopwatch,
+    one: Try, tested_on: str, rule: ActionRule, result: ICLResult, watch: Stopwatch
 ) -> None:
     """Append one line about one score."""
     score = nested_interval(late_score(result.returns)[None], np.random.default_rng(0))
     line: dict[str, Any] = {
-        "env": env,
-        "method": method,
-        "set": sets,
+        "env": one.env,
+        "method": one.method,
+        "set": list(one.set),
+        "weights": None if one.weights is None else one.weights.parent.name,
         "tested_on": tested_on,
         "action_rule": asdict(rule),
         "score": round(score.mean, 2),
@@ -85,16 +113,7 @@ def _record(
     print(json.dumps(line))
 
 
-def main(arguments: list[str]) -> None:
-    """Run one try: environment, method, `a.b=c` ..., and rules as `rule=explore:exploit`."""
-    env, method, *rest = arguments
-    sets = [text for text in rest if not text.startswith(("rule=", "name=", "threads="))]
-    named = dict(text.split("=", 1) for text in rest if text.startswith(("name=", "threads=")))
-    pairs = [text[5:].split(":") for text in rest if text.startswith("rule=")]
-    rules = [ActionRule(float(exploit), float(explore)) for explore, exploit in pairs]
-    torch.set_num_threads(int(named.get("threads", "1")))
-    tune(env, method, sets, rules, Path("runs/tune") / named.get("name", "-".join([method, *sets])))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    chosen = tyro.cli(Try)
+    torch.set_num_threads(chosen.threads)
+    tune(chosen)
