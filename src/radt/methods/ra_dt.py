@@ -20,6 +20,7 @@ from radt.memory.embed import DecisionTransformerEmbedder, Embedder
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, MethodEntry
+from radt.methods.novelty import Novelty
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
 from radt.methods.trials import RunningTrials, last_real
 from radt.methods.windows import Windows, WindowSampler
@@ -36,6 +37,7 @@ class RADTOptions:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
+    novelty: float = 0.0  # until the first reward, avoid what was tried before (see novelty.py)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class RADT:
     def actor(self, slots: int) -> RADTActor:
         """Put the method to work with empty memories."""
         memory = Memory(self.embedder, self.spaces, self.options.memory)
-        return RADTActor(self.policy, memory, slots)
+        novelty = Novelty(self.spaces, slots, self.options.novelty)
+        return RADTActor(self.policy, memory, novelty, slots)
 
     def _retrieval_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw the step p at which each window's chunk is asked for, as an agent would ask."""
@@ -103,8 +106,10 @@ class RADT:
 class RADTActor:
     """Acts as in Algorithm 1: query, retrieve, reweight, predict."""
 
-    def __init__(self, policy: DecisionTransformer, memory: Memory, slots: int) -> None:
-        self.policy = policy.eval()
+    def __init__(
+        self, policy: DecisionTransformer, memory: Memory, novelty: Novelty, slots: int
+    ) -> None:
+        self.policy, self._novelty = policy.eval(), novelty
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
         self.asked = np.zeros(0, dtype=np.int64)
@@ -118,6 +123,7 @@ class RADTActor:
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start with an empty index (Algorithm 1, line 1)."""
         self._memory.forget(torch.from_numpy(slots))
+        self._novelty.forget(slots)
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
         """Start new queries."""
@@ -135,7 +141,8 @@ class RADTActor:
         self._retrieve(trials, slots, recent)
         held = self._held.rows(torch.from_numpy(slots))
         present = held if bool(held.mask.any()) else None
-        return last_real(recent, self.policy(recent, present).cpu())
+        predicted = last_real(recent, self.policy(recent, present).cpu())
+        return self._novelty.adjust(predicted, trials, slots)
 
     def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64], recent: Batch) -> None:
         every = self._memory.config.retrieve_every
