@@ -56,6 +56,7 @@ METHOD: dict[str, dict[str, Any]] = {
     "ra-dt+": {
         "options": {
             "best_fraction": 0.4,
+            "novelty": 24.0,
             "model": {"return_to_go": False},
             "memory": {"store_above": 0.0, "retrieve_every": 0},
         }
