@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium as gym
 import matplotlib
 import numpy as np
+import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from radt.agent import Agent, Target
@@ -49,8 +50,13 @@ def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
         method, Target(*run.suite.target_return), config.evaluate.rule, config.seed, keys=[task]
     )
     last = config.evaluate.trials
-    filmed = film(agent, env, last, env_seed(config.seed, task), {1, last})
-    env.close()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # one slot at a time is too little work to share
+    try:
+        filmed = film(agent, env, last, env_seed(config.seed, task), {1, last})
+    finally:
+        torch.set_num_threads(threads)
+        env.close()
     frames = side_by_side(list(filmed.values()))
     atomic_write(path, lambda file: save_gif(frames, file))
     return path
