@@ -12,6 +12,7 @@ from radt.config import RunConfig, compose, overrides
 from radt.envs.suite import SUITES
 from radt.experiments.presets import preset_layers
 from radt.experiments.run import Run, live
+from radt.icl import env_seed
 from radt.methods import METHODS, Method
 from radt.plots import trials_gif
 from radt.plots.episodes import MOST_FRAMES, PANEL, Moment, film, side_by_side, take_picture
@@ -39,7 +40,9 @@ def test_the_film_shows_what_was_measured(tmp_path: Path, method: str, env: str)
     measured = live(run, actor, run.suite, (80, task), 2, Tracker()).returns[1]
     rule = run.config.evaluate.rule
     agent = Agent(actor, Target(*run.suite.target_return), rule, run.config.seed, keys=[task])
-    filmed = film(agent, run.suite.make(task, "rgb_array"), 2, run.config.seed + task, {1, 2})
+    filmed = film(
+        agent, run.suite.make(task, "rgb_array"), 2, env_seed(run.config.seed, task), {1, 2}
+    )
     assert [moments[-1].total for moments in filmed.values()] == measured.tolist()
     assert [len(moments) for moments in filmed.values()] == [101] * 2
 

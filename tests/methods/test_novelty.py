@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from radt.methods.novelty import Novelty
+from radt.methods.trials import RunningTrials
+from tests.toys import TOY_GRID, TOY_REACH
+
+SLOTS = np.arange(2)
+HERE, THERE = [1, 2], [0, 3]
+
+
+def walked(actions: list[int], rewards: tuple[float, float] = (0.0, 0.0)) -> RunningTrials:
+    """Take the same actions in the same place in both slots, and stand there again."""
+    trials = RunningTrials(TOY_GRID.spaces, 2)
+    for action in actions:
+        trials.see(SLOTS, np.array([HERE, HERE]))
+        trials.record(SLOTS, np.array([action, action]), np.array(rewards, dtype=np.float32))
+    trials.see(SLOTS, np.array([HERE, THERE]))
+    return trials
+
+
+def lived(novelty: Novelty, actions: list[int]) -> torch.Tensor:
+    logits = torch.zeros(2, 5)
+    for count in range(len(actions) + 1):
+        logits = novelty.adjust(torch.zeros(2, 5), walked(actions[:count]), SLOTS)
+    return logits
+
+
+def test_what_was_tried_here_becomes_less_likely() -> None:
+    novelty = Novelty(TOY_GRID.spaces, 2, weight=2.0)
+    logits = lived(novelty, [1, 1, 3])
+    expected = -2 * torch.log1p(torch.tensor([0.0, 2, 0, 1, 0]))
+    torch.testing.assert_close(logits[0], expected)
+    assert (logits[1] == 0).all()  # nothing was tried there
+
+
+def test_with_the_first_reward_the_counts_are_ignored() -> None:
+    novelty = Novelty(TOY_GRID.spaces, 2, weight=2.0)
+    logits = novelty.adjust(torch.zeros(2, 5), walked([1], rewards=(1.0, 0.0)), SLOTS)
+    assert (logits == 0).all()  # slot 0 was rewarded, slot 1 stands elsewhere
+    trials = walked([1], rewards=(0.0, 0.0))
+    assert novelty.adjust(torch.zeros(2, 5), trials, SLOTS)[0, 1] < 0
+
+
+def test_a_new_task_forgets_the_counts_of_its_slot() -> None:
+    novelty = Novelty(TOY_GRID.spaces, 2, weight=1.0)
+    lived(novelty, [1, 2])
+    novelty.forget(np.array([0]))
+    assert novelty.counts[0].sum() == 0
+    assert novelty.counts[1].sum() == 2
+
+
+@pytest.mark.parametrize(("spaces", "weight"), [(TOY_GRID.spaces, 0.0), (TOY_REACH.spaces, 5.0)])
+def test_nothing_happens_without_weight_or_without_recurring_states(
+    spaces: object, weight: float
+) -> None:
+    novelty = Novelty(spaces, 2, weight)  # type: ignore[arg-type]
+    logits = torch.randn(2, 3)
+    assert novelty.adjust(logits, walked([1]), SLOTS) is logits
