@@ -57,4 +57,4 @@ def train_here(home: Path, config: RunConfig, folder: Path, out: Path) -> None:
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         use_toys(patch, home)
-        train(Run(config, out), Dataset.open(folder), Stopwatch())
+        train(Run(config, out, threads=1), Dataset.open(folder), Stopwatch())

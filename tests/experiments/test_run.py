@@ -45,7 +45,7 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
 def test_a_run_from_data_to_result_and_again_without_a_change(
     method: str, data: Path, tmp_path: Path
 ) -> None:
-    run = Run(small_config(method), tmp_path / "out")
+    run = Run(small_config(method), tmp_path / "out", threads=1)
     result = run_whole(run)
     assert result["config"] == run.config.to_json()
     assert (result["env"], result["method"], result["seed"]) == ("toy-grid", method, 0)
@@ -84,7 +84,7 @@ def test_another_config_is_refused_even_when_all_is_finished(tmp_path: Path) -> 
 
 def test_two_runs_are_equal(tmp_path: Path) -> None:
     config = small_config("ra-dt")
-    results = [run_whole(Run(config, tmp_path / name)) for name in ("a", "b")]
+    results = [run_whole(Run(config, tmp_path / name, threads=1)) for name in ("a", "b")]
     assert results[0]["returns"] == results[1]["returns"]
     for name in ("model.safetensors", "policy.safetensors", "embedder.safetensors"):
         assert_same_tensors(tmp_path / "a" / name, tmp_path / "b" / name)
