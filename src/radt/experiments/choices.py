@@ -1,8 +1,7 @@
 """What is chosen by measuring, once per run, and kept from then on.
 
 Sums of floating-point numbers depend on how many threads share them, so a run that is resumed must
-go on with the number it began with. Single precision and no compilation are not measured each time:
-on two CPU cores half precision was slower, and compiling cost more than a laptop run gets back.
+go on with the number it began with. Single precision and no compilation are fixed, not measured.
 """
 
 from __future__ import annotations

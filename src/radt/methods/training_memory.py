@@ -34,7 +34,7 @@ class RetrievalTraining:
     min_length: int = 10  # earlier queries get a random chunk of their own task
     dedup: float | None = 0.98
     dedup_order: DedupOrder = "return"
-    own_task_only: bool = False  # search only the own task: faster, and nearly the same choice
+    own_task_only: bool = False  # search only the own task: faster, but may choose otherwise
     context_dropout: float = 0.1  # share of windows that read the null chunk
 
 
