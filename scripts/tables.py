@@ -1,8 +1,10 @@
-"""Fill the tables of README.md and docs/ from `results/`: python scripts/tables.py [--check]
+"""Fill the tables of README.md and docs/ from `results/`.
+
+    python scripts/tables.py [--check]
 
 A table stands between `<!-- table ENV -->` and `<!-- end -->` and is made from
-`results/ENV/compare.json`, so that no number on a page is typed by hand. `--check` only says whether
-a page is out of date.
+`results/ENV/compare.json`, so that no number on a page is typed by hand. `--check` only says
+whether a page is out of date.
 """
 
 from __future__ import annotations
