@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from radt.envs import DARK_ROOMS
+from radt.envs import DARK_ROOMS, KEY_DOORS
 from radt.envs.suite import TaskSuite
 from tests.contracts import env as contract
 from tests.toys import TOYS, histories
 
-ALL = pytest.mark.parametrize("suite", [*DARK_ROOMS, *TOYS], ids=lambda suite: suite.name)
-IDS = [f"radt/DarkRoom-{size}-v0" for size in ("10x10", "20x20", "40x20")]
+ALL = pytest.mark.parametrize(
+    "suite", [*DARK_ROOMS, *KEY_DOORS, *TOYS], ids=lambda suite: suite.name
+)
+IDS = [
+    f"radt/Dark{kind}-{size}-v0"
+    for kind in ("Room", "KeyDoor")
+    for size in ("10x10", "20x20", "40x20")
+]
 
 
 @ALL
@@ -57,7 +63,7 @@ def test_checkers_are_clean(env_id: str, rules: dict[str, Any]) -> None:
     contract.check_checkers(gym.make(env_id, task=85, render_mode="rgb_array", **rules).unwrapped)
 
 
-@pytest.mark.parametrize("suite", DARK_ROOMS, ids=lambda suite: suite.name)
+@pytest.mark.parametrize("suite", [*DARK_ROOMS, *KEY_DOORS], ids=lambda suite: suite.name)
 def test_checkers_are_clean_for_suites(suite: TaskSuite) -> None:
     env = suite.make(0)
     env.spec = gym.spec(IDS[0])

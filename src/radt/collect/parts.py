@@ -25,6 +25,7 @@ from radt.files import atomic_write
 FORMAT = 1
 PARTS = "parts"  # the folder inside a dataset's folder, until the dataset is complete
 _LEARNER = "learner."
+_NEWER = (("reveal", False),)  # options added since, as they were when they did not exist
 
 
 class CollectError(Exception):
@@ -63,10 +64,19 @@ def plan(suite: TaskSuite, config: CollectConfig) -> dict[str, Any]:
         "env_spec": _rules(suite),
         "spaces": dataclasses.asdict(suite.spaces),
         "tasks": suite.train_tasks,
-        "config": dataclasses.asdict(config),
+        "config": _settings(config),
     }
     plain: dict[str, Any] = json.loads(json.dumps(content))
     return plain
+
+
+def _settings(config: CollectConfig) -> dict[str, Any]:
+    """Return the configuration; what is newer than FORMAT 1 is left out while it changes nothing.
+
+    So a dataset from before an option existed is still the dataset of the same configuration.
+    """
+    values = dataclasses.asdict(config)
+    return {name: value for name, value in values.items() if (name, value) not in _NEWER}
 
 
 def _rules(suite: TaskSuite) -> dict[str, Any]:

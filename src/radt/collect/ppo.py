@@ -19,7 +19,7 @@ from torch import Tensor
 from radt.collect.minibatch import Experience, Floats, Minibatch, minibatches
 from radt.collect.networks import POLICY, VALUE, ActorCritics, Adam
 from radt.collect.rollout import Actor, Rollout, StateIndex, advantages
-from radt.envs.suite import TaskSuite
+from radt.envs.suite import TaskSuite, revealed
 
 ObservationScale = Literal["raw", "unit"]
 _INITIAL, _ENVIRONMENT, _ROLLOUT = range(3)  # what a random stream is for
@@ -45,6 +45,7 @@ class CollectConfig:
     observation_scale: ObservationScale = "unit"  # grid coordinates from -1 to 1, or as they are
     tasks_per_group: int = 40  # computed as one batch; part of the result up to rounding
     rollouts_per_part: int = 7  # the most that a killed run has to do again
+    reveal: bool = False  # the learner sees what the suite hides; it is not stored
 
     def __post_init__(self) -> None:
         if self.n_steps % self.batch_size or self.batch_size < 2:
@@ -69,11 +70,17 @@ class CollectConfig:
 
 def paper_config(env: str, seed: int = 0) -> CollectConfig:
     """Return the paper's hyper-parameters for an environment."""
-    if env.startswith("dark-room-20x20"):
+    size = env.removeprefix("dark-room-").removeprefix("dark-key-door-")
+    if size.startswith("20x20"):
         return CollectConfig(seed=seed, n_epochs=30)
-    if env.startswith("dark-room-40x20"):
+    if size.startswith("40x20"):
         return CollectConfig(seed=seed, n_epochs=30, ent_coef=0.1, transitions=200_000)
     return CollectConfig(seed=seed)
+
+
+def acting_suite(suite: TaskSuite, config: CollectConfig) -> TaskSuite:
+    """Return the suite that the learner acts in, with the states that it sees."""
+    return revealed(suite) if config.reveal else suite
 
 
 class GroupLearner:
@@ -83,6 +90,7 @@ class GroupLearner:
         if suite.spaces.action.kind != "discrete":
             raise ValueError(f"PPO here chooses among discrete actions; {suite.name!r} has others")
         self.tasks, self.config = tuple(tasks), config
+        suite = acting_suite(suite, config)
         self.index = StateIndex(suite.spaces.state)
         self.actions = suite.spaces.action.size
         seeds = [int(self._stream(task, _ENVIRONMENT).integers(2**31)) for task in tasks]

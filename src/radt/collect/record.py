@@ -8,7 +8,6 @@ same arrays.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,13 +18,16 @@ from typing import Any
 import numpy as np
 
 from radt.collect.parts import PARTS, CollectError, Part, identity, plan, read_parts
-from radt.collect.ppo import CollectConfig
+from radt.collect.ppo import CollectConfig, acting_suite
 from radt.collect.rollout import StateIndex
 from radt.collect.workers import GroupJob, GroupProgress, Report, locked, record_groups
 from radt.data import History, Manifest, TaskFile, read_manifest, write_history, write_manifest
 from radt.data.manifest import MANIFEST
+from radt.decode import differences
 from radt.envs.suite import TaskSuite
 from radt.files import atomic_write, remove_leftovers
+from radt.track import Tracker
+from radt.version import code_version
 
 _PLAN = "plan.json"
 
@@ -65,6 +67,10 @@ def collect(
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
+    try:
+        acting_suite(suite, config)
+    except ValueError as error:  # nothing is hidden that could be revealed
+        raise CollectError(str(error)) from error
     content = plan(suite, config)
     if _is_finished(folder, content) and not (folder / PARTS).exists():
         return folder  # without the lock: many runs may share it
@@ -103,7 +109,8 @@ def _begin(parts: Path, content: dict[str, Any]) -> None:
         if begun != content:
             raise CollectError(
                 f"{parts.parent} holds an unfinished collection with another configuration "
-                f"({differences(begun, content)}). Give the configuration it was begun with, "
+                f"({'; '.join(differences(begun, content))}). "
+                f"Give the configuration it was begun with, "
                 f"choose another folder, or delete {parts} to collect anew"
             )
     atomic_write(path, json.dumps(content, indent=1).encode())
@@ -121,21 +128,9 @@ def _is_finished(folder: Path, content: dict[str, Any]) -> bool:
     if have != want:
         raise CollectError(
             f"{folder} holds a finished dataset with another configuration "
-            f"({differences(have, want)}); choose another folder, or delete this one"
+            f"({'; '.join(differences(have, want))}); choose another folder, or delete this one"
         )
     return True
-
-
-def differences(have: dict[str, Any], want: dict[str, Any], prefix: str = "") -> str:
-    """List which values differ, e.g. `config.seed is 0 there, 1 here`."""
-    found = []
-    for name in sorted({*have, *want}):
-        there, here = have.get(name), want.get(name)
-        if isinstance(there, dict) and isinstance(here, dict):
-            found.append(differences(there, here, f"{prefix}{name}."))
-        elif there != here:
-            found.append(f"{prefix}{name} is {there!r} there, {here!r} here")
-    return "; ".join(filter(None, found))
 
 
 def _jobs(suite: TaskSuite, config: CollectConfig, parts: Path, plan_hash: str) -> list[GroupJob]:
@@ -151,19 +146,22 @@ def _jobs(suite: TaskSuite, config: CollectConfig, parts: Path, plan_hash: str) 
 @contextlib.contextmanager
 def _reporter(jobs: list[GroupJob], progress: OnProgress | None, quiet: bool) -> Iterator[Report]:
     """Turn the progress of groups into that of the whole."""
-    suite, config = jobs[0].suite, jobs[0].config
-    total = len(suite.train_tasks) * config.transitions
+    total = len(jobs[0].suite.train_tasks) * jobs[0].config.transitions
+    tracker = Tracker(quiet=quiet or progress is not None)
     latest: dict[int, GroupProgress] = {}
-    with contextlib.ExitStack() as stack:
-        if progress is None and not quiet:
-            progress = stack.enter_context(progress_bar(f"collecting {suite.name}", total))
 
-        def report(news: GroupProgress) -> None:
-            latest[news.group] = news
-            if progress is not None:
-                progress(_overall(jobs, latest, total))
+    def report(news: GroupProgress) -> None:
+        latest[news.group] = news
+        whole = _overall(jobs, latest, total)
+        tracker.advance(whole.transitions, f"return {whole.recent_return:.1f}")
+        if progress is not None:
+            progress(whole)
 
+    tracker.start("collect", total)
+    try:
         yield report
+    finally:
+        tracker.finish()
 
 
 def _overall(jobs: list[GroupJob], latest: dict[int, GroupProgress], total: int) -> CollectProgress:
@@ -175,29 +173,6 @@ def _overall(jobs: list[GroupJob], latest: dict[int, GroupProgress], total: int)
         returns += tasks * news.recent_return
         begun += tasks
     return CollectProgress(done, total, returns / begun)
-
-
-@contextlib.contextmanager
-def progress_bar(title: str, total: int) -> Iterator[OnProgress]:
-    """Draw a bar with the transitions done, the return so far and the time left."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} of {task.total:,}  return {task.fields[mean]:.1f}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns) as bar:
-        line = bar.add_task(title, total=total, mean=0.0)
-        yield lambda news: bar.update(line, completed=news.transitions, mean=news.recent_return)
 
 
 def _finish(folder: Path, jobs: list[GroupJob], content: dict[str, Any], workers: int) -> None:
@@ -220,7 +195,7 @@ def _finish(folder: Path, jobs: list[GroupJob], content: dict[str, Any], workers
             seed=config.seed,
             source="ppo",
             hyper_parameters=content["config"],
-            code_version=_code_version(),
+            code_version=code_version(),
             files=tuple(files),
             wall_seconds=seconds / min(workers, len(jobs)),
         ),
@@ -229,7 +204,9 @@ def _finish(folder: Path, jobs: list[GroupJob], content: dict[str, Any], workers
 
 def histories(job: GroupJob, parts: list[Part]) -> Iterator[History]:
     """Put the parts of a group together again, one task after the other."""
-    coordinates = StateIndex(job.suite.spaces.state).coordinates
+    stored = job.suite.spaces.state
+    seen = StateIndex(acting_suite(job.suite, job.config).spaces.state).coordinates
+    coordinates = seen[:, : len(stored.bins)]  # what was revealed comes last and is not stored
     action_type = job.suite.spaces.action.dtype
     keep = job.config.transitions
     states, actions, rewards, ends = (
@@ -240,15 +217,8 @@ def histories(job: GroupJob, parts: list[Part]) -> Iterator[History]:
         last = np.flatnonzero(ends[:, slot])
         yield History(
             task=task,
-            states=coordinates[states[:, slot]].reshape(keep, *job.suite.spaces.state.shape),
+            states=coordinates[states[:, slot]].reshape(keep, *stored.shape),
             actions=actions[:, slot].astype(action_type),
             rewards=np.ascontiguousarray(rewards[:, slot]),
             lengths=np.diff(last, prepend=-1).astype(np.int32),
         )
-
-
-def _code_version() -> str:
-    try:
-        return importlib.metadata.version("radt")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

@@ -5,33 +5,69 @@ from __future__ import annotations
 import gymnasium as gym
 
 from radt.envs.dark_room import DarkRoomSuite
+from radt.envs.key_door import KeyDoorSuite
+from radt.envs.key_room import KeyRoom
 from radt.envs.suite import SUITES, TaskSuite
 from radt.envs.tasks import Room
 
+TARGETS = {(10, 10): (90.0, 5.0), (20, 20): (370.0, 10.0), (40, 20): (500.0, 10.0)}  # the paper's
+
 DARK_ROOMS = (
-    DarkRoomSuite("dark-room-10x10", Room(10, 10), (90.0, 5.0)),
-    DarkRoomSuite("dark-room-20x20", Room(20, 20), (370.0, 10.0)),
-    DarkRoomSuite("dark-room-40x20", Room(40, 20), (500.0, 10.0)),
+    *(
+        DarkRoomSuite(f"dark-room-{width}x{height}", Room(width, height), target)
+        for (width, height), target in TARGETS.items()
+    ),
     DarkRoomSuite("dark-room-10x10-random-start", Room(10, 10, random_start=True), (90.0, 5.0)),
     DarkRoomSuite("dark-room-10x10-slip", Room(10, 10, random_start=True, slip=0.1), (90.0, 5.0)),
+)
+KEY_DOORS = tuple(
+    KeyDoorSuite(
+        f"dark-key-door-{width}x{height}{'-persist' if persist else ''}",
+        KeyRoom(width, height, persist_key=persist),
+        target,
+    )
+    for persist in (False, True)
+    for (width, height), target in TARGETS.items()
 )
 
 
 def register_envs() -> None:
     """Make the suites and the Gymnasium ids known; calling it again changes nothing."""
-    for suite in DARK_ROOMS:
+    suites: tuple[TaskSuite, ...] = (*DARK_ROOMS, *KEY_DOORS)
+    for suite in suites:
         SUITES.register(suite.name, suite)
-    for width, height in ((10, 10), (20, 20), (40, 20)):
-        name = f"radt/DarkRoom-{width}x{height}-v0"
-        if name not in gym.registry:
-            gym.register(
-                name,
-                entry_point="radt.envs.dark_room:DarkRoom",
-                vector_entry_point="radt.envs.dark_room:make_dark_rooms",
-                kwargs={"width": width, "height": height},
-            )
+    for width, height in TARGETS:
+        size = {"width": width, "height": height}
+        _register(
+            f"radt/DarkRoom-{width}x{height}-v0", "dark_room:DarkRoom", "make_dark_rooms", size
+        )
+        _register(
+            f"radt/DarkKeyDoor-{width}x{height}-v0", "key_door:KeyDoor", "make_key_doors", size
+        )
+
+
+def _register(name: str, single: str, vector: str, size: dict[str, int]) -> None:
+    """Register an id unless it is known; `single` is module:class, `vector` a function there."""
+    if name not in gym.registry:
+        module = single.partition(":")[0]
+        gym.register(
+            name,
+            entry_point=f"radt.envs.{single}",
+            vector_entry_point=f"radt.envs.{module}:{vector}",
+            kwargs=size,
+        )
 
 
 register_envs()
 
-__all__ = ["DARK_ROOMS", "SUITES", "DarkRoomSuite", "Room", "TaskSuite", "register_envs"]
+__all__ = [
+    "DARK_ROOMS",
+    "KEY_DOORS",
+    "SUITES",
+    "DarkRoomSuite",
+    "KeyDoorSuite",
+    "KeyRoom",
+    "Room",
+    "TaskSuite",
+    "register_envs",
+]

@@ -15,8 +15,9 @@ LINE: Colour = (42, 48, 70)
 TRAIL: Colour = (53, 130, 162)
 START: Colour = (148, 156, 187)
 GOAL: Colour = (255, 196, 61)
+KEY: Colour = (255, 122, 122)
 AGENT: Colour = (240, 244, 255)
-REWARDED: Colour = (94, 214, 138)  # the agent while it stands on the goal
+REWARDED: Colour = (94, 214, 138)  # the agent while it stands on a goal that pays
 FADE = 0.94  # how much of its brightness a step of the trail keeps per later step
 
 
@@ -31,6 +32,12 @@ class GridView:
     start: Cell
     trail: tuple[Cell, ...] = ()  # cells visited in this episode, oldest first
     caption: str = ""  # a line of text under a terminal view
+    key: Cell | None = None  # where a key waits to be taken; without it the goal does not pay
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether the agent stands on a goal that pays."""
+        return self.agent == self.goal and self.key is None
 
 
 def trail_brightness(view: GridView) -> NDArray[np.float64]:
@@ -50,15 +57,16 @@ def draw_grid(view: GridView, pixels: int = 320) -> NDArray[np.uint8]:
     canvas += 0.75 * light * (np.array(TRAIL) - canvas)
     canvas[::side] = LINE
     canvas[:, ::side] = LINE
-    rewarded = view.agent == view.goal
     _stamp(canvas, view.start, _disc(side, 0.30) - _disc(side, 0.20), START)
     _stamp(canvas, view.goal, _diamond(side, 0.46), GOAL)
-    _stamp(canvas, view.agent, _disc(side, 0.30), REWARDED if rewarded else AGENT)
+    if view.key is not None:
+        _stamp(canvas, view.key, _disc(side, 0.40) - _disc(side, 0.22), KEY)
+    _stamp(canvas, view.agent, _disc(side, 0.30), REWARDED if view.is_paid else AGENT)
     return canvas.round().astype(np.uint8)  # [height * side, width * side, 3]
 
 
 def print_grid(view: GridView, colour: bool = True) -> str:
-    """Write the grid as text: ● agent, ◆ goal, ○ start, • trail."""
+    """Write the grid as text: ● agent, ◆ goal or door, ◇ key, ○ start, • trail."""
     light = trail_brightness(view)
     rows = [
         " ".join(_glyph(view, (row, col), light[row, col], colour) for col in range(view.width))
@@ -73,7 +81,9 @@ def print_grid(view: GridView, colour: bool = True) -> str:
 def _glyph(view: GridView, cell: Cell, light: float, colour: bool) -> str:
     """Write one cell, the most important thing on it first."""
     if cell == view.agent:
-        sign, ink = "●", REWARDED if cell == view.goal else AGENT
+        sign, ink = "●", REWARDED if view.is_paid else AGENT
+    elif cell == view.key:
+        sign, ink = "◇", KEY
     elif cell == view.goal:
         sign, ink = "◆", GOAL
     elif cell == view.start:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
+from numpy.typing import NDArray
 
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
@@ -63,6 +64,34 @@ class TaskSuite(Protocol):
 
     def describe(self, task: int) -> str:
         """Say in a few words what `task` asks for."""
+        ...
+
+
+@runtime_checkable
+class HidingSuite(TaskSuite, Protocol):
+    """A family of tasks whose states leave something out."""
+
+    @property
+    def revealed(self) -> TaskSuite:
+        """The same tasks with what is hidden appended to each state as further coordinates."""
+        ...
+
+
+def revealed(suite: TaskSuite) -> TaskSuite:
+    """Return the suite whose states hide nothing."""
+    if not isinstance(suite, HidingSuite):
+        raise ValueError(f"{suite.name!r} hides nothing from its states; set collect.reveal=false")
+    return suite.revealed
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """A family of tasks that knows what should have been done in an episode."""
+
+    def optimal_actions(
+        self, task: int, states: NDArray[Any], rewards: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return a best action for each step of one episode, from all its states and rewards."""
         ...
 
 

@@ -1,7 +1,7 @@
 """What the tasks of a room are: its rules, its goals, which are unseen, what is best on each.
 
 A cell is an integer, `row * width + column`, so that moving is a look-up in one small table. These
-are pure functions and tables; the environments that play by them are in `dark_room`.
+are pure functions and tables; the environments that play by them are in `grid`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GOAL_SEED = 43  # the authors' seed of the goal split
 def goal_cells(
     width: int, height: int, seed: int = GOAL_SEED, count: int = 100
 ) -> NDArray[np.int64]:
-    """Draw the goals (x, y) of tasks 0, 1, ... as the authors do; small grids have fewer."""
+    """Draw the cells (x, y) of tasks 0, 1, ... as the authors do; small grids have fewer."""
     cells = np.array([(x, y) for x in range(width) for y in range(height)])
     order = np.random.RandomState(seed).permutation(len(cells))
     return cells[order[:count]]  # [tasks, 2]
@@ -47,12 +47,17 @@ def next_cells(width: int, height: int) -> NDArray[np.int64]:
     return moved  # [cells, actions]
 
 
+def steps_to(width: int, height: int, cell: int) -> NDArray[np.int64]:
+    """Return after how many steps from each cell a step can end in `cell`; 1 if there already."""
+    row, col = np.divmod(np.arange(width * height), width)
+    distance = abs(row - cell // width) + abs(col - cell % width)
+    return np.asarray(np.maximum(distance, 1))  # [cells]
+
+
 def straight_values(width: int, height: int, goal: int, steps_left: int) -> NDArray[np.float64]:
     """Return the best return from each cell when every move succeeds and `steps_left` remain."""
-    row, col = np.divmod(np.arange(width * height), width)
-    distance = abs(row - goal // width) + abs(col - goal % width)  # [cells]
     # The first reward is paid by the step that reaches the goal, or by waiting on it.
-    return np.maximum(steps_left + 1.0 - np.maximum(distance, 1), 0.0)
+    return np.asarray(np.maximum(steps_left + 1.0 - steps_to(width, height, goal), 0.0))
 
 
 @lru_cache(maxsize=256)
@@ -104,6 +109,11 @@ class Room:
         return self.width * self.height
 
     @property
+    def bins(self) -> tuple[int, ...]:
+        """How many values each coordinate of an observation takes."""
+        return self.height, self.width
+
+    @property
     def is_noisy(self) -> bool:
         """Whether episodes depend on chance."""
         return self.random_start or self.slip > 0.0
@@ -132,7 +142,7 @@ class Room:
         index = operator.index(task)
         if not 0 <= index < len(self.goals):
             raise ValueError(
-                f"Dark-Room {self.label} has tasks 0 to {len(self.goals) - 1}, got task {index}; "
+                f"a {self.label} room has tasks 0 to {len(self.goals) - 1}, got task {index}; "
                 "the suite lists them as train_tasks and eval_tasks"
             )
         return int(self.goals[index])

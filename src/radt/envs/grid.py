@@ -1,0 +1,307 @@
+"""What all dark grids share: seeds, moves, ends, autoreset and rendering, for one task or many.
+
+A grid says in two small methods what a step earns and what is hidden; everything else is here.
+`GridEnv` plays one task and `GridVec` many at once, both by the rules of one `Room`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from radt.envs.render import GridView, draw_grid, print_grid
+from radt.envs.tasks import ACTIONS, EVAL_TASKS, TRAIN_TASKS, Room
+from radt.spaces import ActionSpace, StateSpace, TaskSpaces
+
+Observations = NDArray[np.uint8]  # (row, column) in the last axis, and what a room shows beside it
+Mask = NDArray[np.bool_]  # [N] slots
+
+
+class GridEnv(gym.Env[Observations, np.int64]):
+    """One task of a grid."""
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 12}  # noqa: RUF012
+
+    def __init__(self, task: int, room: Room, render_mode: str | None) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode is 'rgb_array', 'ansi' or None, not {render_mode!r}")
+        self.room, self.task, self.render_mode = room, task, render_mode
+        self.observation_space, self.action_space = _spaces(room)
+        self._goal = room.goal(task)
+        self._cell = -1
+        self._elapsed = room.horizon  # no episode has begun
+        self._forced = np.zeros(0, np.int8)
+        self._trail: list[int] = []
+        self._earned = 0.0
+
+    def _earn(self) -> float:
+        """Return what the step that led to the present cell earns, and note what is hidden."""
+        raise NotImplementedError
+
+    def _hide(self, new_life: bool) -> None:
+        """Make what is hidden ready for an episode; a seed begins a new life."""
+
+    def _place(self) -> int:
+        """Return the row of `room.observations` that is seen now."""
+        return self._cell
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self._hide(new_life=seed is not None)
+        self._cell, self._forced = self.room.begin(self.np_random)
+        self._elapsed, self._earned = 0, 0.0
+        self._trail = [self._cell]
+        return self.room.observations[self._place()].copy(), {}
+
+    def step(
+        self, action: np.int64 | int
+    ) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+        """Move, and be paid for where it led."""
+        room = self.room
+        if self._elapsed >= room.horizon:
+            raise ResetNeeded("the episode is over or has not begun; call reset() first")
+        _check_actions(np.asarray(action), ())
+        forced = int(self._forced[self._elapsed])
+        self._cell = int(room.moves[self._cell, action if forced < 0 else forced])
+        self._elapsed += 1
+        self._trail.append(self._cell)
+        reward = self._earn()
+        self._earned += reward
+        over = self._elapsed == room.horizon
+        ends = (over, False) if room.end == "terminated" else (False, over)
+        return room.observations[self._place()].copy(), reward, *ends, {}
+
+    def render(self) -> Any:
+        """Return the picture or the text that `render_mode` asks for."""
+        if self.render_mode is None:
+            gym.logger.warn("nothing to render: pass render_mode='rgb_array' or 'ansi'")
+            return None
+        if not self._trail:
+            raise ResetNeeded("there is nothing to render yet; call reset() first")
+        view = self.view()
+        return draw_grid(view) if self.render_mode == "rgb_array" else print_grid(view)
+
+    def view(self) -> GridView:
+        """Describe the present moment for rendering."""
+        room = self.room
+        trail = tuple(divmod(cell, room.width) for cell in self._trail)
+        when = f"task {self.task}  step {self._elapsed}/{room.horizon}"
+        return GridView(
+            width=room.width,
+            height=room.height,
+            agent=trail[-1],
+            goal=divmod(self._goal, room.width),
+            start=trail[0],
+            trail=trail,
+            caption=f"{when}  return {self._earned:.0f}",
+        )
+
+
+class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
+    """Many tasks of a grid at once, one slot each, in NumPy."""
+
+    def __init__(
+        self, tasks: Sequence[int], room: Room, autoreset_mode: AutoresetMode | str
+    ) -> None:
+        self.room, self.tasks = room, tuple(tasks)
+        if not self.tasks:
+            raise ValueError("a vector environment needs at least one task, got none")
+        self.num_envs = len(self.tasks)
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
+        self.single_observation_space, self.single_action_space = _spaces(room)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._goals = np.array([room.goal(task) for task in self.tasks])  # [N]
+        self._moves = room.moves.ravel()  # [cells * actions]
+        self._observations = room.observations  # [places, coordinates]
+        self._slots = np.arange(self.num_envs)
+        self._streams: list[np.random.Generator | None] = [None] * self.num_envs
+        self._forced = np.full((self.num_envs, room.horizon + 1), -1, np.int8)  # by slips
+        self._cells = np.zeros(self.num_envs, np.int64)  # [N]
+        self._elapsed = np.full(self.num_envs, room.horizon)  # [N]
+        self._over = np.ones(self.num_envs, np.bool_)  # [N]
+        self._until_end = 0  # steps until the first slot is over; spares a comparison per step
+        self._was_reset = False
+
+    def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
+        """Return what the step earns in each slot; those of `anew` do not act but begin again."""
+        raise NotImplementedError
+
+    def _hide(self, mask: Mask, new_life: bool) -> None:
+        """Make what is hidden ready for an episode in the slots of `mask`."""
+
+    def _places(self) -> NDArray[np.int64]:
+        """Return the rows of `room.observations` that are seen now, [N]."""
+        return self._cells
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Begin an episode in every slot, or in those of `options["reset_mask"]`."""
+        mask = _reset_mask(options, self.num_envs)
+        self._seed(seed, mask)
+        self._begin(mask)
+        self._was_reset = True
+        return self._observations.take(self._places(), axis=0), {}
+
+    def step(
+        self, actions: NDArray[np.integer[Any]]
+    ) -> tuple[Observations, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """Move in every slot; a slot whose episode is over begins anew as the mode says."""
+        actions = np.asarray(actions)
+        _check_actions(actions, (self.num_envs,))
+        anew = self._over if self._until_end <= 0 else None
+        if anew is not None:
+            self._check_autoreset()
+        if self.room.slip > 0.0:
+            forced = self._forced[self._slots, self._elapsed]  # [N]
+            actions = np.where(forced < 0, actions, forced)
+        self._cells = self._moves.take(self._cells * len(ACTIONS) + actions)
+        self._elapsed += 1
+        self._until_end -= 1
+        rewards = self._earn(anew)
+        if anew is not None:
+            self._begin(anew)
+            rewards[anew] = 0.0
+        return self._report(rewards)
+
+    def _report(
+        self, rewards: NDArray[np.float64]
+    ) -> tuple[Observations, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """Say what the step led to, and begin anew at once where the mode says so."""
+        infos: dict[str, Any] = {}
+        over = np.zeros(self.num_envs, np.bool_)
+        observations = self._observations.take(self._places(), axis=0)  # [N, coordinates]
+        if self._until_end <= 0:
+            over = self._elapsed >= self.room.horizon
+            self._over = over.copy()
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                infos = _final_infos(observations, over)
+                self._begin(over)
+                observations = self._observations.take(self._places(), axis=0)
+        never = np.zeros(self.num_envs, np.bool_)
+        ends = (over, never) if self.room.end == "terminated" else (never, over)
+        return observations, rewards, *ends, infos
+
+    def _begin(self, mask: Mask) -> None:
+        """Begin an episode in the slots of `mask`."""
+        self._hide(mask, new_life=False)
+        self._cells[mask] = 0
+        self._elapsed[mask] = 0
+        if self.room.is_noisy:
+            for slot in np.flatnonzero(mask):  # once an episode: each slot has its own stream
+                stream = self._streams[slot] or seeding.np_random()[0]
+                self._streams[slot] = stream
+                self._cells[slot], self._forced[slot] = self.room.begin(stream)
+        self._over = self._over & ~mask
+        self._until_end = self.room.horizon - int(self._elapsed.max())
+
+    def _check_autoreset(self) -> None:
+        """Refuse to step slots that the caller has to reset."""
+        if not self._was_reset or self.autoreset_mode is AutoresetMode.DISABLED:
+            slots = np.flatnonzero(self._over).tolist()
+            raise ResetNeeded(
+                f"slots {slots} are over or have not begun; call reset(), or "
+                'reset(options={"reset_mask": mask}) for some slots only'
+            )
+
+    def _seed(self, seed: int | Sequence[int | None] | None, mask: Mask) -> None:
+        """Give slot i the seed `seed + i`, or the i-th of a list, as Gymnasium does."""
+        if seed is None:
+            return
+        if isinstance(seed, int | np.integer):
+            super().reset(seed=int(seed))
+            seed = [int(seed) + slot for slot in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"got {len(seed)} seeds for {self.num_envs} slots")
+        self._hide(mask & np.array([own is not None for own in seed]), new_life=True)
+        if self.room.is_noisy:
+            for slot, own in enumerate(seed):
+                if mask[slot] and own is not None:
+                    self._streams[slot] = seeding.np_random(own)[0]
+
+
+@dataclass(frozen=True)
+class GridSuite:
+    """A hundred tasks of one kind of room, as the authors split them."""
+
+    name: str
+    room: Room
+    target_return: tuple[float, float]
+    trials: int = 40
+    train_tasks: tuple[int, ...] = TRAIN_TASKS
+    eval_tasks: tuple[int, ...] = EVAL_TASKS
+
+    @cached_property
+    def spaces(self) -> TaskSpaces:
+        """What a model needs to know of these tasks."""
+        return TaskSpaces(
+            state=StateSpace("discrete", (len(self.room.bins),), bins=self.room.bins),
+            action=ActionSpace("discrete", len(ACTIONS)),
+            horizon=self.room.horizon,
+            return_scale=float(self.room.horizon),
+        )
+
+
+def chosen_tasks(num_envs: int, tasks: Sequence[int] | None) -> Sequence[int]:
+    """Return the tasks that `gymnasium.make_vec` asks for: `tasks`, or 0 to num_envs-1."""
+    if tasks is None:
+        return range(num_envs)
+    if num_envs not in (1, len(tasks)):  # 1 is what make_vec passes when nothing is said
+        raise ValueError(f"num_envs={num_envs} does not fit {len(tasks)} tasks; leave it out")
+    return tasks
+
+
+def _spaces(room: Room) -> tuple[gym.spaces.Space[Any], gym.spaces.Discrete]:
+    """Return the observation space and the action space of one task."""
+    high = np.array(room.bins, np.int64) - 1
+    box = gym.spaces.Box(np.zeros(len(high), np.uint8), high.astype(np.uint8), dtype=np.uint8)
+    return box, gym.spaces.Discrete(len(ACTIONS))
+
+
+def _check_actions(actions: NDArray[Any], shape: tuple[int, ...]) -> None:
+    """Refuse what is not one whole number from 0 to 4 for each slot."""
+    fits = actions.shape == shape and actions.dtype.kind in "iu"
+    if not fits or actions.min() < 0 or actions.max() >= len(ACTIONS):
+        names = ", ".join(f"{number} ({name})" for number, name in enumerate(ACTIONS))
+        raise ValueError(f"expected integers {names} of shape {shape}, got {actions!r}")
+
+
+def _reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
+    """Read which slots to reset: all, unless a mask is given."""
+    if options is None or "reset_mask" not in options:
+        return np.ones(num_envs, np.bool_)
+    mask = options["reset_mask"]
+    is_bool = isinstance(mask, np.ndarray) and mask.dtype == np.bool_
+    if not is_bool or mask.shape != (num_envs,) or not mask.any():
+        raise ValueError(
+            f"reset_mask must be a NumPy array of {num_envs} bools, at least one of them True, "
+            f"got {mask!r}"
+        )
+    return np.array(mask)
+
+
+def _final_infos(observations: Observations, over: Mask) -> dict[str, Any]:
+    """Hand over the last observations of episodes in Gymnasium's layout."""
+    final = np.full(len(over), None, dtype=object)
+    for slot in np.flatnonzero(over):
+        final[slot] = observations[slot]
+    masks = {"_final_obs": over.copy(), "_final_info": over.copy()}
+    return {"final_obs": final, "final_info": {}, **masks}

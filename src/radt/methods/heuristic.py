@@ -1,0 +1,120 @@
+"""Methods that learn nothing: an actor that looks at one slot at a time and needs no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from radt.data.reader import Dataset
+from radt.memory.embed import Embedder
+from radt.memory.memory import Memory
+from radt.methods.method import METHODS, Actor, ContextSize, MethodEntry
+from radt.methods.trials import RunningTrials
+from radt.spaces import TaskSpaces
+from radt.trajectory import Retrieval, Trajectory
+
+Cell = tuple[int, ...]
+Move = tuple[Cell, int]  # where it was made, and the action
+CERTAIN = 1e6  # a logit that wins at any temperature
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Nothing can be chosen."""
+
+
+class Heuristic:
+    """A method that is only an actor."""
+
+    def __init__(self, name: str, spaces: TaskSpaces, actor: type[HeuristicActor]) -> None:
+        if spaces.state.kind != "discrete" or spaces.action.kind != "discrete":
+            raise ValueError(f"{name} recognises places and needs discrete states and actions")
+        self.name, self.spaces, self._actor = name, spaces, actor
+        self.networks: dict[str, nn.Module] = {}
+
+    @property
+    def context(self) -> ContextSize:
+        """Nothing is read as a context."""
+        return ContextSize(0)
+
+    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+        """Nothing to prepare."""
+        return {}
+
+    def draw(self, size: int, rng: np.random.Generator) -> Any:
+        """Refuse: there is nothing to learn."""
+        raise TypeError(f"{self.name} learns nothing; evaluate it directly")
+
+    def loss(self, examples: Any) -> Tensor:
+        """Refuse: there is nothing to learn."""
+        raise TypeError(f"{self.name} learns nothing; evaluate it directly")
+
+    def actor(self, slots: int) -> Actor:
+        """Put the heuristic to work."""
+        return self._actor(self.spaces, slots)
+
+
+class HeuristicActor:
+    """Looks at one slot at a time; a subclass says what to do there."""
+
+    memory: Memory | None = None
+    retrieval: Retrieval | None = None
+    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def __init__(self, spaces: TaskSpaces, slots: int) -> None:
+        self.spaces = spaces
+        self.forget(np.arange(slots))
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Start a new task."""
+        raise NotImplementedError
+
+    def choose(self, slot: int, step: int, cell: Cell) -> int | None:
+        """Return an action, or None to leave it to chance."""
+        raise NotImplementedError
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Nothing to prepare."""
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Nothing to remember."""
+
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Return equal logits where chance decides and one certain action elsewhere."""
+        logits = torch.zeros(len(slots), self.spaces.action.size)
+        for row, slot in enumerate(slots.tolist()):
+            step = int(trials.step[slot])
+            cell = cell_of(trials.states[slot, step])
+            if step:
+                before = cell_of(trials.states[slot, step - 1])
+                moved = before, int(trials.actions[slot, step - 1])
+                self.arrived(slot, moved, cell, paid=bool(trials.rewards[slot, step - 1] > 0))
+            action = self.choose(slot, step, cell)
+            if action is not None:
+                logits[row, action] = CERTAIN
+        return logits
+
+    def arrived(self, slot: int, moved: Move, cell: Cell, paid: bool) -> None:
+        """Take note of where a move led, and whether it was paid."""
+
+
+def cell_of(state: NDArray[np.generic]) -> Cell:
+    """Name the place of a discrete state."""
+    return tuple(int(value) for value in np.ravel(state))
+
+
+def register(name: str, actor: type[HeuristicActor]) -> None:
+    """Make a heuristic known as a method that learns nothing."""
+
+    def build(
+        spaces: TaskSpaces, options: NoOptions, seed: int, embedder: Embedder | None
+    ) -> Heuristic:
+        return Heuristic(name, spaces, actor)
+
+    METHODS.register(name, MethodEntry(NoOptions, build, learns=False))

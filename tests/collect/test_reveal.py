@@ -1,0 +1,90 @@
+"""The learner may see what a suite hides; what is stored is the same as ever."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from radt.collect import CollectConfig, CollectError, collect, paper_config
+from radt.collect.parts import plan
+from radt.collect.ppo import GroupLearner
+from radt.data import Dataset, read_manifest
+from radt.envs import SUITES, KeyDoorSuite
+
+CONFIG = CollectConfig(n_steps=256, n_epochs=2, transitions=1000, rollouts_per_part=1)
+
+
+def small(name: str = "dark-key-door-10x10") -> KeyDoorSuite:
+    suite = SUITES[name]
+    assert isinstance(suite, KeyDoorSuite)
+    return replace(suite, train_tasks=(0, 9, 24))  # in task 9 the key lies under the start
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def stop(_: object) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("reveal", [False, True])
+@pytest.mark.parametrize("name", ["dark-key-door-10x10", "dark-key-door-10x10-persist"])
+def test_the_recorded_steps_obey_the_environment(name: str, reveal: bool, tmp_path: Path) -> None:
+    suite, config = small(name), replace(CONFIG, reveal=reveal)
+    for _ in range(2):  # resumed runs live the hidden state again, too
+        with pytest.raises(Killed):
+            collect(suite, config, tmp_path, workers=1, progress=stop)
+    dataset = Dataset.open(collect(suite, config, tmp_path, workers=1, quiet=True))
+    assert dataset.spaces == suite.spaces
+    assert dataset.manifest.hyper_parameters.get("reveal", False) == reveal
+    for task in suite.train_tasks:
+        history = dataset.history(task)
+        env = suite.make(task)
+        for start in range(0, 1000, 100):
+            state, _ = env.reset()
+            for step in range(start, start + 100):
+                assert state.tolist() == history.states[step].tolist()
+                state, reward, *_ = env.step(int(history.actions[step]))
+                assert reward == history.rewards[step]
+
+
+def test_a_revealed_bit_is_one_more_input() -> None:
+    learner = GroupLearner(small(), (0, 9), replace(CONFIG, reveal=True))
+    assert learner.networks.inputs == 3
+    rollout = learner.advance()
+    held = learner.index.coordinates[rollout.states][..., 2]  # [steps, tasks]
+    episode = np.arange(256) // 100
+    for slot in range(2):
+        for number in range(3):
+            inside = episode == number
+            earned = np.cumsum(rollout.rewards[inside, slot])
+            assert held[inside, slot][1:].tolist() == (earned[:-1] > 0).astype(int).tolist()
+
+
+def test_nothing_to_reveal_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CollectError, match="'dark-room-10x10' hides nothing"):
+        collect(SUITES["dark-room-10x10"], replace(CONFIG, reveal=True), tmp_path)
+
+
+def test_datasets_from_before_the_option_are_the_same_datasets(tmp_path: Path) -> None:
+    content = plan(small(), CONFIG)
+    assert set(content["config"]) == set(asdict(CONFIG)) - {"reveal"}
+    assert plan(small(), replace(CONFIG, reveal=True))["config"]["reveal"] is True
+    collect(small(), CONFIG, tmp_path, workers=1, quiet=True)
+    before = read_manifest(tmp_path)
+    assert "reveal" not in before.hyper_parameters
+    collect(small(), CONFIG, tmp_path, workers=1, quiet=True)
+    assert read_manifest(tmp_path) == before
+    with pytest.raises(CollectError, match=r"config.reveal"):
+        collect(small(), replace(CONFIG, reveal=True), tmp_path, workers=1, quiet=True)
+
+
+def test_key_doors_are_collected_as_dark_rooms_of_their_size() -> None:
+    for size in ("10x10", "20x20", "40x20"):
+        for name in (f"dark-key-door-{size}", f"dark-key-door-{size}-persist"):
+            same = replace(paper_config(name, 3), reveal=False)
+            assert same == paper_config(f"dark-room-{size}", 3)
