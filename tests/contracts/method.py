@@ -7,6 +7,7 @@ the method owes. The helpers below also build the small datasets and agents of o
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,15 @@ from gymnasium.vector import VectorWrapper
 from numpy.typing import NDArray
 
 from radt.agent import ActionRule, Agent, Target
-from radt.checkpoint import Card, load_checkpoint, save_checkpoint
+from radt.checkpoint import Card, EmbedderCard, load_checkpoint, save_checkpoint
 from radt.data import Dataset, History, Manifest, write_history, write_manifest
 from radt.decode import decode
 from radt.envs.suite import TaskSuite
 from radt.icl import ICLResult, in_context_learning
 from radt.learn import LearnConfig, optimiser
-from radt.memory.embed import DecisionTransformerEmbedder
+from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS, Method
-from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.spaces import TaskSpaces
-from radt.trajectory import Batch
 from tests.toys import histories
 
 TINY = {"layers": 1, "width": 16, "heads": 2, "dropout": 0.0, "tokens": "fused"}
@@ -35,7 +34,16 @@ CONTEXT = 4
 RETRIEVAL = {"min_length": 2, "dedup": None}
 OPTIONS: dict[str, dict[str, Any]] = {
     "dt": {"model": TINY, "context_len": CONTEXT},
+    "ad": {"model": {**TINY, "return_to_go": False}, "skip": 2},
+    "dt-2ep": {"model": TINY},
+    "dpt": {"model": {**TINY, "return_to_go": False}, "queries": CONTEXT, "set_size": 15},
+    "dpt-oracle": {"model": {**TINY, "return_to_go": False}, "queries": CONTEXT},
     "ra-dt": {"model": TINY, "memory": {"context_len": CONTEXT, "top_l": 6}, "training": RETRIEVAL},
+    "ra-dt-lm": {
+        "model": TINY,
+        "memory": {"context_len": CONTEXT, "top_l": 6, "retrieve_every": 2},
+        "training": {**RETRIEVAL, "query_offsets": [0, 3], "query_dropout": 0.0},
+    },
     "ra-dt+": {
         "model": TINY,
         "memory": {"context_len": CONTEXT, "store_above": 0.0, "retrieve_every": 0},
@@ -43,7 +51,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "best_fraction": 0.5,
     },
 }
-TEACHER = ModelConfig(**{**TINY, "return_to_go": False})  # type: ignore[arg-type]
+EMBEDDER: dict[str, dict[str, Any]] = {"dt": {"model": {**TINY, "return_to_go": False}}}
+
+
+def embedder_options(name: str) -> dict[str, Any]:
+    """Choose a small embedder; a language model is made when it is asked for."""
+    if name != "lm":
+        return EMBEDDER.get(name, {})
+    from tests.memory.tiny_language import tiny_folder
+
+    return {"model": str(tiny_folder()), "cache_most": 0, "projection_seed": 0}
 
 
 def toy_dataset(suite: TaskSuite, folder: Path, episodes: int = 5, seed: int = 0) -> Dataset:
@@ -77,8 +94,10 @@ def build_method(
     """Build a small method, its embedder untrained."""
     entry = METHODS[name]
     embedder = None
-    if entry.embeds:
-        embedder = DecisionTransformerEmbedder(DecisionTransformer(spaces, TEACHER, seed + 1))
+    if entry.embedder is not None:
+        maker = EMBEDDERS[entry.embedder]
+        given = decode(maker.options, embedder_options(entry.embedder))
+        embedder = maker.build(spaces, given, seed + 1)
     chosen = OPTIONS.get(name, {}) if options is None else options
     return entry.build(spaces, decode(entry.options, chosen), seed, embedder)
 
@@ -91,13 +110,20 @@ def card_of(method: Method, name: str, options: dict[str, Any] | None = None) ->
         method=name,
         env="toy",
         spaces=method.spaces,
-        options=dataclasses.asdict(chosen),
-        embedder=TEACHER if entry.embeds else None,
+        options=json.loads(json.dumps(dataclasses.asdict(chosen))),  # as a file has it
+        embedder=_embedder_card(entry.embedder),
         target=(9.0, 1.0),
         action_rule=dataclasses.asdict(ActionRule()),
         seed=0,
         code_version="0",
     )
+
+
+def _embedder_card(name: str | None) -> EmbedderCard | None:
+    if name is None:
+        return None
+    options = decode(EMBEDDERS[name].options, embedder_options(name))
+    return EmbedderCard(name, dataclasses.asdict(options))
 
 
 class Recording(VectorWrapper[Any, Any, Any, Any, Any]):
@@ -152,14 +178,23 @@ def check_learning(name: str, suite: TaskSuite, dataset: Dataset) -> None:
 
 
 def check_padding(method: Method, examples: Any) -> None:
-    """Whatever stands behind the end of a window or a chunk changes neither loss nor gradient."""
-    before = method.loss(examples)
-    for name in ("recent", "retrieved"):
+    """Whatever stands behind the end of a window, a chunk or a set changes no loss or gradient."""
+    before = _loss_and_gradient(method, examples)
+    for name in ("recent", "retrieved", "known"):
         batch = getattr(examples, name, None)
         if batch is not None:
             scrambled = _scramble(batch, method.spaces)
             examples = dataclasses.replace(examples, **{name: scrambled})
-    torch.testing.assert_close(method.loss(examples), before, rtol=1e-5, atol=1e-6)
+    for after, expected in zip(_loss_and_gradient(method, examples), before, strict=True):
+        torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-6)
+
+
+def _loss_and_gradient(method: Method, examples: Any) -> list[torch.Tensor]:
+    policy = method.networks["policy"]
+    policy.zero_grad()
+    loss = method.loss(examples)
+    loss.backward()
+    return [loss.detach(), *(p.grad.clone() for p in policy.parameters() if p.grad is not None)]
 
 
 def check_acting(name: str, suite: TaskSuite, folder: Path) -> None:
@@ -219,13 +254,11 @@ def _overfit(method: Method, examples: Any, updates: int) -> list[float]:
     return losses
 
 
-def _scramble(batch: Batch, spaces: TaskSpaces) -> Batch:
+def _scramble(batch: Any, spaces: TaskSpaces) -> Any:
     """Put other valid values wherever the mask is False."""
-    hidden = ~batch.mask
+    other = {"rewards": 7.0, "returns_to_go": -7.0, "timesteps": spaces.horizon - 1}
     fields = {f.name: getattr(batch, f.name).clone() for f in dataclasses.fields(batch)}
-    fields["rewards"][hidden] = 7.0
-    fields["returns_to_go"][hidden] = -7.0
-    fields["states"][hidden] = 1
-    fields["actions"][hidden] = 1
-    fields["timesteps"][hidden] = spaces.horizon - 1
-    return Batch(**fields)
+    for name, values in fields.items():
+        if name != "mask":
+            values[~batch.mask] = other.get(name, 1)
+    return type(batch)(**fields)

@@ -1,6 +1,20 @@
 """Methods over one protocol, and references that learn nothing."""
 
-from radt.methods import dt, ra_dt, reference
-from radt.methods.method import METHODS, Actor, Method, MethodEntry
+from radt.methods import ad, dpt, dt, dt_2ep, ra_dt, reference, sweep
+from radt.methods.method import METHODS, Actor, ContextSize, Method, MethodEntry, build_method
 
-__all__ = ["METHODS", "Actor", "Method", "MethodEntry", "dt", "ra_dt", "reference"]
+__all__ = [
+    "METHODS",
+    "Actor",
+    "ContextSize",
+    "Method",
+    "MethodEntry",
+    "ad",
+    "build_method",
+    "dpt",
+    "dt",
+    "dt_2ep",
+    "ra_dt",
+    "reference",
+    "sweep",
+]

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
-from radt.methods.method import METHODS, MethodEntry
-from radt.methods.trials import RunningTrials, last_real
+from radt.methods.method import METHODS, ContextSize, MethodEntry
+from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
 from radt.spaces import TaskSpaces
@@ -51,6 +51,11 @@ class DT:
         self.spaces, self.options = spaces, options
         self.policy = DecisionTransformer(spaces, options.model, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
+
+    @property
+    def context(self) -> ContextSize:
+        """The last C steps of the running trial."""
+        return ContextSize(self.options.context_len)
 
     def prepare(self, dataset: Dataset) -> Mapping[str, float]:
         """Choose the episodes to learn from."""
@@ -95,8 +100,7 @@ class DTActor:
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Predict the next action of each slot, [B, action_size]."""
-        recent = trials.recent(slots, self.context_len)
-        return last_real(recent, self.policy(recent).cpu())
+        return self.policy.decide(trials.recent(slots, self.context_len)).cpu()
 
 
 def valid_dimensions(spaces: TaskSpaces, tasks: NDArray[np.int64]) -> Tensor | None:

@@ -7,16 +7,25 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radt.data.reader import Dataset
-from radt.memory.embed import Embedder
+from radt.memory.embed import EMBEDDERS, Embedder
 from radt.memory.memory import Memory
 from radt.methods.trials import RunningTrials
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
 from radt.trajectory import Retrieval, Trajectory
+
+
+@dataclass(frozen=True)
+class ContextSize:
+    """The most steps that one decision looks at."""
+
+    input_steps: int  # of the running trial, and of earlier ones where they are part of the input
+    retrieved_steps: int = 0  # read out of a memory
 
 
 class Actor(Protocol):
@@ -50,6 +59,11 @@ class Method(Protocol):
     spaces: TaskSpaces
     networks: dict[str, nn.Module]  # all that a checkpoint has to carry; the policy is "policy"
 
+    @property
+    def context(self) -> ContextSize:
+        """The most steps that a decision looks at."""
+        ...
+
     def prepare(self, dataset: Dataset) -> Mapping[str, float]:
         """Build once what drawing from the data needs; return facts worth logging."""
         ...
@@ -69,12 +83,40 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A registered method: its options, how it is built, and whether it needs an embedder."""
+    """A registered method: its options, how it is built, and which embedder it needs."""
 
     options: type[Any]
     build: Callable[[TaskSpaces, Any, int, Embedder | None], Method]
     learns: bool = True
-    embeds: bool = False
+    embedder: str | None = None  # a name in EMBEDDERS
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the method needs an embedder."""
+        return self.embedder is not None
+
+    @property
+    def trains_embedder(self) -> bool:
+        """Whether the embedder has to learn before the method can."""
+        return self.embedder is not None and EMBEDDERS[self.embedder].learns
 
 
 METHODS: Registry[MethodEntry] = Registry("methods")
+
+
+def build_method(
+    name: str, spaces: TaskSpaces, options: Any, embedder_options: Any, seed: int
+) -> Method:
+    """Build a method and the embedder that it needs, both untrained."""
+    entry, embedder = METHODS[name], None
+    if entry.embedder is not None:
+        embedder = EMBEDDERS[entry.embedder].build(spaces, embedder_options, seed)
+    return entry.build(spaces, options, seed, embedder)
+
+
+def blueprint(
+    name: str, spaces: TaskSpaces, options: Any, embedder_options: Any, seed: int
+) -> Method:
+    """Build a method without room for its weights: only shapes and sizes can be read."""
+    with torch.device("meta"):
+        return build_method(name, spaces, options, embedder_options, seed)

@@ -7,7 +7,7 @@ known at step p, and only the steps from p on are targets, so no target helps to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radt.data.reader import Dataset
-from radt.memory.embed import DecisionTransformerEmbedder, Embedder
+from radt.memory.embed import Embedder
+from radt.memory.language import counted
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.dt import valid_dimensions
-from radt.methods.method import METHODS, MethodEntry
+from radt.methods.held_chunks import HeldChunks
+from radt.methods.method import METHODS, ContextSize, MethodEntry
 from radt.methods.novelty import Novelty
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
-from radt.methods.trials import RunningTrials, last_real
+from radt.methods.trials import RunningTrials
 from radt.methods.windows import Windows, WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
 from radt.spaces import TaskSpaces
@@ -37,7 +39,16 @@ class RADTOptions:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
+    episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     novelty: float = 0.0  # until the first reward, avoid what was tried before (see novelty.py)
+
+    def __post_init__(self) -> None:
+        offsets, context_len = self.training.query_offsets, self.memory.context_len
+        if offsets is not None and (0 not in offsets or not _all_in(offsets, context_len)):
+            raise ValueError(
+                f"query_offsets are steps behind an entry, 0 among them and all below context_len="
+                f"{context_len}; got {offsets}"
+            )
 
 
 @dataclass(frozen=True)
@@ -61,17 +72,25 @@ class RADT:
         self.spaces, self.options, self.embedder = spaces, options, embedder
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
-        if isinstance(embedder, DecisionTransformerEmbedder):
-            self.networks["embedder"] = embedder.model
+        if embedder.network is not None:
+            self.networks["embedder"] = embedder.network
+        self.progress: Callable[[int, int], None] | None = None  # told: keys embedded, of so many
+
+    @property
+    def context(self) -> ContextSize:
+        """The last C steps of the running trial, and k chunks of 2C steps."""
+        memory = self.options.memory
+        return ContextSize(memory.context_len, memory.top_k * 2 * memory.context_len)
 
     def prepare(self, dataset: Dataset) -> Mapping[str, float]:
         """Fill the index with every sub-trajectory of the data (Algorithm 2, lines 1-4)."""
-        context_len = self.options.memory.context_len
-        self.sampler = WindowSampler(dataset, context_len, self.options.best_fraction)
+        options = self.options
+        dataset = dataset.thinned(options.episode_every)
+        self.sampler = WindowSampler(dataset, options.memory.context_len, options.best_fraction)
         self.memory = TrainingMemory(
-            dataset, self.embedder, self.options.memory, self.options.training
+            dataset, self.embedder, options.memory, options.training, self.progress
         )
-        return self.memory.sizes
+        return {**self.memory.sizes, **counted(self.embedder)}
 
     def draw(self, size: int, rng: np.random.Generator) -> RADTExamples:
         """Draw windows, construct queries, retrieve and reweight (Algorithm 2, lines 6-9)."""
@@ -96,11 +115,16 @@ class RADT:
 
     def _retrieval_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw the step p at which each window's chunk is asked for, as an agent would ask."""
-        every = self.options.memory.retrieve_every
-        if every == 0:
+        memory, offsets = self.options.memory, self.options.training.query_offsets
+        if memory.retrieve_every == 0:
             return np.zeros_like(windows.start)
         step = rng.integers(windows.start, windows.stop)
-        return step // every * every
+        if offsets is None:
+            return step // memory.retrieve_every * memory.retrieve_every
+        entry = step // memory.context_len * memory.context_len
+        known = np.array(sorted(offsets), dtype=np.int64)
+        latest: NDArray[np.int64] = known[np.searchsorted(known, step - entry, side="right") - 1]
+        return entry + latest
 
 
 class RADTActor:
@@ -118,7 +142,7 @@ class RADTActor:
         every_step = config.retrieve_every == 1
         self._stepper = memory.embedder.stepper(slots, config.context_len) if every_step else None
         nothing = torch.full((slots, config.top_k), -1)
-        self._held = memory.chunks(nothing)  # [slots, k * 2C] the chunks in use
+        self._held = HeldChunks(self.policy, memory.chunks(nothing))
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start with an empty index (Algorithm 1, line 1)."""
@@ -139,9 +163,8 @@ class RADTActor:
         """Retrieve where it is time to, and predict the next action (Algorithm 1, lines 5-8)."""
         recent = trials.recent(slots, self._memory.config.context_len)
         self._retrieve(trials, slots, recent)
-        held = self._held.rows(torch.from_numpy(slots))
-        present = held if bool(held.mask.any()) else None
-        predicted = last_real(recent, self.policy(recent, present).cpu())
+        held = self._held.of(torch.from_numpy(slots))
+        predicted = self.policy.decide(recent, held).cpu()
         return self._novelty.adjust(predicted, trials, slots)
 
     def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64], recent: Batch) -> None:
@@ -169,11 +192,13 @@ class RADTActor:
         if not len(slots):
             return
         if bool((chosen < 0).all()):
-            self._held.mask[slots] = False
+            self._held.drop(torch.from_numpy(slots))
             return
-        chunks = self._memory.chunks(chosen)
-        for name in Batch.__dataclass_fields__:
-            getattr(self._held, name)[slots] = getattr(chunks, name)
+        self._held.hold(self._memory.chunks(chosen), torch.from_numpy(slots))
+
+
+def _all_in(offsets: Sequence[int], context_len: int) -> bool:
+    return all(0 <= offset < context_len for offset in offsets)
 
 
 def build(spaces: TaskSpaces, options: RADTOptions, seed: int, embedder: Embedder | None) -> RADT:
@@ -183,5 +208,6 @@ def build(spaces: TaskSpaces, options: RADTOptions, seed: int, embedder: Embedde
     return RADT(spaces, options, seed, embedder)
 
 
-METHODS.register("ra-dt", MethodEntry(RADTOptions, build, embeds=True))
-METHODS.register("ra-dt+", MethodEntry(RADTOptions, build, embeds=True))
+METHODS.register("ra-dt", MethodEntry(RADTOptions, build, embedder="dt"))
+METHODS.register("ra-dt+", MethodEntry(RADTOptions, build, embedder="dt"))
+METHODS.register("ra-dt-lm", MethodEntry(RADTOptions, build, embedder="lm"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
 from radt.memory.entries import DedupOrder, deduplicate, key_start
-from radt.memory.index import INDEXES
+from radt.memory.index import INDEXES, group
 from radt.memory.memory import MemoryConfig
 from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, retrieve
 from radt.memory.reweight import UTILITIES, reweight
@@ -20,7 +21,8 @@ from radt.memory.store import DatasetStore
 from radt.methods.windows import up_to
 from radt.trajectory import Batch, Retrieval
 
-EMBED_AT_ONCE = 1024
+EMBED_AT_ONCE = 128  # what a batch of prefixes goes through stays in the cache of a CPU
+SAMPLED = 256  # queries by which the choices of two searches are compared
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class RetrievalTraining:
     dedup_order: DedupOrder = "return"
     own_task_only: bool = False  # search only the own task: faster, but may choose otherwise
     context_dropout: float = 0.1  # share of windows that read the null chunk
+    query_offsets: tuple[int, ...] | None = None  # ask only so far behind an entry's step
 
 
 class TrainingMemory:
@@ -47,8 +50,9 @@ class TrainingMemory:
         embedder: Embedder,
         config: MemoryConfig,
         training: RetrievalTraining,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.dataset, self.embedder = dataset, embedder
+        self.dataset, self.embedder, self._progress = dataset, embedder, progress
         self.config, self.training = config, training
         self.store = DatasetStore(dataset, config.context_len)
         self.sizes: dict[str, float] = {}
@@ -60,9 +64,10 @@ class TrainingMemory:
         self.keys = torch.zeros(0, embedder.width)
         if self.searches:
             self._fill()
-        tasks = self.store.entries.task
         count = int(dataset.episodes.task.max()) + 1  # tasks without an entry count, too
-        self.members = [(tasks == task).nonzero().squeeze(1) for task in range(count)]
+        self.members = group(self.store.entries.task, count)  # [tasks, longest] ids
+        if training.own_task_only and self.searches:
+            self.sizes["choices_changed_by_own_task_only"] = self.share_changed()
 
     @property
     def searches(self) -> bool:
@@ -80,24 +85,34 @@ class TrainingMemory:
             queries.rows(short), self.store.entries, self.members, self.config.top_k, rng
         )
         if not short.all():
-            chosen[torch.from_numpy(~short)] = self.search(queries.rows(~short)).chosen
+            found = self.search(queries.rows(~short), self.training.own_task_only)
+            chosen[torch.from_numpy(~short)] = found.chosen
         unseen = torch.from_numpy(rng.random(len(episode)) < self.training.context_dropout)
         chosen[unseen] = -1
         return self.store.chunks(chosen)
 
-    def search(self, queries: Queries) -> Retrieval:
+    def search(self, queries: Queries, own_task_only: bool = False) -> Retrieval:
         """Retrieve (Eq. 3) and reweight (Eq. 4, 5)."""
-        entries, training = self.store.entries, self.training
+        entries, training, config = self.store.entries, self.training, self.config
         found = retrieve(
-            queries,
-            self.index,
-            entries,
-            self.config.top_l,
-            cut_off=training.cut_off,
-            own_task_only=training.own_task_only,
+            queries, self.index, entries, config.top_l, training.cut_off, own_task_only
         )
         utility = UTILITIES[training.utility]
-        return reweight(found, queries, entries, utility, self.config.alpha, self.config.top_k)
+        return reweight(found, queries, entries, utility, config.alpha, config.top_k)
+
+    def share_changed(self) -> float:
+        """Return the share of queries whose choice differs if only the own task is searched."""
+        rng = np.random.default_rng(0)  # the same sample in every run
+        episode = rng.integers(len(self.dataset), size=SAMPLED)
+        asked_at = rng.integers(self.dataset.episodes.length[episode])
+        every = self.config.retrieve_every
+        asked_at = asked_at // every * every if every else np.zeros_like(asked_at)
+        late = asked_at >= self.training.min_length
+        if not late.any():
+            return 0.0
+        queries = self._queries(episode, asked_at, late, rng).rows(late)
+        everywhere, at_home = (self.search(queries, only).chosen for only in (False, True))
+        return float((everywhere != at_home).any(1).float().mean())
 
     def _queries(
         self,
@@ -148,11 +163,15 @@ class TrainingMemory:
         """Embed all entries, drop duplicates, index the rest."""
         entries = self.store.entries
         self.keys = torch.zeros(len(entries), self.embedder.width)
+        done = 0
         for position in entries.position.unique():  # early prefixes are short and cheap together
             for part in (entries.position == position).nonzero().squeeze(1).split(EMBED_AT_ONCE):
                 rows = entries.rows(part)
                 prefixes = self._prefixes(rows.episode.numpy(), rows.position.numpy())
                 self.keys[part] = self.embedder(prefixes)
+                done += len(part)
+                if self._progress is not None:
+                    self._progress(done, len(entries))
         if self.training.dedup is not None:
             kept = deduplicate(self.keys, entries, self.training.dedup, self.training.dedup_order)
             self.store.keep(kept)

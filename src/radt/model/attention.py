@@ -1,4 +1,4 @@
-"""Attention: causal over the own trajectory, and across to what was retrieved."""
+"""Attention: over the own trajectory, causal unless a mask says otherwise, and to other tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import linear, scaled_dot_product_attention
+
+KeysValues = tuple[Tensor, Tensor]  # both [B, heads, M, width / heads]
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -44,12 +46,21 @@ class Place:
     """Where new tokens are written in the rings, and what they may look at."""
 
     rows: Tensor  # [B] int64: which sequences go on
-    column: Tensor  # [B] int64: where in its ring each is written
-    seen: Tensor  # [B, size] bool: which places of the ring hold something
+    column: Tensor  # [B, n] int64: where in its row's ring each new token is written
+    seen: Tensor  # [B, n, <=size] bool: what each new token may look at, itself included
+
+    @classmethod
+    def behind(cls, rows: Tensor, length: Tensor, new: int, size: int) -> Place:
+        """Write `new` tokens behind the `length` [B] that are there, each seeing all before it."""
+        column = length[:, None] + torch.arange(new, device=length.device)  # [B, n]
+        used = int(column.max()) + 1
+        if used > size:
+            raise ValueError(f"{used} tokens do not fit a cache of {size}")
+        return cls(rows, column, torch.arange(used, device=length.device) <= column[..., None])
 
 
 class SelfAttention(nn.Module):
-    """Multi-head causal self-attention, as in GPT-2."""
+    """Multi-head self-attention as in GPT-2: causal, unless a mask says who sees whom."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -58,22 +69,36 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.project = nn.Linear(width, width)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Let each token look at itself and at those before it."""
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Let each token look at itself and at those before it, or where mask [B, L, L] is True."""
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
         chance = self.dropout if self.training else 0.0
-        y = scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=chance)
+        seen = None if mask is None else mask[:, None]  # the same for all heads
+        y = scaled_dot_product_attention(
+            q, k, v, attn_mask=seen, is_causal=mask is None, dropout_p=chance
+        )
+        return torch.as_tensor(self.project(merge_heads(y)))
+
+    def only(self, x: Tensor, at: Tensor) -> Tensor:
+        """Do the same for one token of each row alone: at [B] -> [B, 1, width]."""
+        width = x.shape[-1]
+        weight, bias = self.qkv.weight, self.qkv.bias
+        asking = x[torch.arange(len(x), device=x.device), at][:, None]  # [B, 1, width]
+        q = split_heads(linear(asking, weight[:width], bias[:width]), self.heads)
+        both = linear(x, weight[width:], bias[width:]).chunk(2, dim=-1)
+        k, v = (split_heads(part, self.heads) for part in both)
+        seen = torch.arange(x.shape[1], device=x.device) <= at[:, None]  # [B, L]
+        y = scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None, None, :])
         return torch.as_tensor(self.project(merge_heads(y)))
 
     def step(self, x: Tensor, cache: KeyValueCache, place: Place) -> Tensor:
-        """Attend from one new token per row, x [B, 1, width], to the ring it is written into."""
+        """Attend from new tokens, x [B, n, width], to the rings they are written into."""
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
-        cache.keys[place.rows, :, place.column] = k[:, :, 0]
-        cache.values[place.rows, :, place.column] = v[:, :, 0]
-        mask = place.seen[:, None, None, :]  # [B, 1, 1, size]
-        y = scaled_dot_product_attention(
-            q, cache.keys[place.rows], cache.values[place.rows], attn_mask=mask
-        )
+        rows, used = place.rows, place.seen.shape[-1]
+        cache.keys[rows[:, None], :, place.column] = k.transpose(1, 2)
+        cache.values[rows[:, None], :, place.column] = v.transpose(1, 2)
+        keys, values = cache.keys[rows, :, :used], cache.values[rows, :, :used]
+        y = scaled_dot_product_attention(q, keys, values, attn_mask=place.seen[:, None])
         return torch.as_tensor(self.project(merge_heads(y)))
 
 
@@ -88,10 +113,14 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.project = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, context: Tensor, mask: Tensor) -> Tensor:
-        """Look from x [B, L, width] at context [B, M, width] where mask [B, M] is True."""
-        q = split_heads(self.query(x), self.heads)
+    def read(self, context: Tensor) -> KeysValues:
+        """Make keys and values of context [B, M, width]; they do not depend on who looks."""
         k, v = (split_heads(part, self.heads) for part in self.key_value(context).chunk(2, dim=-1))
+        return k, v
+
+    def forward(self, x: Tensor, read: KeysValues, mask: Tensor) -> Tensor:
+        """Look from x [B, L, width] at what was read where mask [B, M] is True."""
+        q, (k, v) = split_heads(self.query(x), self.heads), read
         chance = self.dropout if self.training else 0.0
         y = scaled_dot_product_attention(
             q, k, v, attn_mask=mask[:, None, None, :], dropout_p=chance

@@ -40,13 +40,21 @@ class DecisionTransformer(nn.Module):
     """Predicts the action of every step of a window from the steps up to it."""
 
     def __init__(
-        self, spaces: TaskSpaces, config: ModelConfig, seed: int, retrieves: bool = False
+        self,
+        spaces: TaskSpaces,
+        config: ModelConfig,
+        seed: int,
+        retrieves: bool = False,
+        episodes: int = 1,
     ) -> None:
+        """Build a model whose input holds up to so many episodes."""
         super().__init__()
         self.spaces, self.config = spaces, config
         every_layer = tuple(range(config.layers))
         asked = every_layer if config.cross_layers is None else config.cross_layers
-        self.embed = StepEmbedding(spaces, config.width, config.tokens, config.return_to_go)
+        self.embed = StepEmbedding(
+            spaces, config.width, config.tokens, config.return_to_go, episodes
+        )
         self.trunk = Transformer(
             config.layers,
             config.width,
@@ -72,16 +80,30 @@ class DecisionTransformer(nn.Module):
         """Where the weights are; batches are moved there by themselves."""
         return self.head.weight.device
 
-    def forward(self, recent: Batch, retrieved: Batch | None = None) -> Tensor:
-        """Return action logits, or actions in [-1, 1], for every step: [B, L, action_size]."""
+    def forward(self, recent: Batch, retrieved: Batch | Context | None = None) -> Tensor:
+        """Return action logits, or actions in [-1, 1], for every step: [B, L, action_size].
+
+        What was retrieved may come as it is, or as what `context` made of it before.
+        """
         hidden = self.hidden(recent, retrieved)
         return self.act(self.embed.at_decisions(hidden))
 
-    def hidden(self, recent: Batch, retrieved: Batch | None = None) -> Tensor:
+    def hidden(self, recent: Batch, retrieved: Batch | Context | None = None) -> Tensor:
         """Return the last hidden state of every token, [B, L * per_step, width]."""
         recent = recent.to(self.device)
-        context = self.context(recent, None if retrieved is None else retrieved.to(self.device))
-        return torch.as_tensor(self.trunk(self.drop(self.embed(recent, past=False)), context))
+        tokens = self.drop(self.embed(recent, past=False))
+        return torch.as_tensor(self.trunk(tokens, self._context(recent, retrieved)))
+
+    @torch.no_grad()
+    def decide(self, recent: Batch, retrieved: Batch | Context | None = None) -> Tensor:
+        """Return what `forward` says of each row's last real step, but sooner: [B, action_size]."""
+        recent = recent.to(self.device)
+        tokens, context = self.embed(recent, past=False), self._context(recent, retrieved)
+        last = (recent.mask.sum(1) - 1) * self.embed.per_step + self.embed.deciding  # [B]
+        return self.act(self.trunk.only(tokens, last, context))
+
+    def _context(self, recent: Batch, retrieved: Batch | Context | None) -> Context | None:
+        return retrieved if isinstance(retrieved, Context) else self.context(recent, retrieved)
 
     def act(self, hidden: Tensor) -> Tensor:
         """Read actions from decision tokens: logits, or values squashed into [-1, 1]."""
@@ -95,6 +117,7 @@ class DecisionTransformer(nn.Module):
         null = self.null_chunk.expand(len(recent), 1, -1)  # [B, 1, width]
         if retrieved is None:
             return Context(null, torch.ones(len(recent), 1, dtype=torch.bool, device=null.device))
+        retrieved = retrieved.to(self.device)
         tokens = self.drop(self.embed_retrieved(retrieved, past=True))
         mask = self.embed_retrieved.mask(retrieved)  # [B, M]
         nothing = ~mask.any(dim=1, keepdim=True)  # [B, 1]

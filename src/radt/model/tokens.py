@@ -6,16 +6,19 @@ not know the action it predicts, so it carries the action and reward of the step
 token of a *retrieved* chunk, where everything is past, carries its own.
 
 Every token of a step also carries the step's position in its episode. There is no other position,
-so a token means the same wherever the window starts.
+so a token means the same wherever the window starts. Where an input may hold several episodes, a
+token also says how many episodes ago it was; the first token of an episode carries the last action
+and reward of the one before it, so that no reward is lost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from radt.model.encoders import state_encoder
 from radt.spaces import TaskSpaces
@@ -38,7 +41,12 @@ class StepEmbedding(nn.Module):
     """Embeds the modalities of steps; one instance for the input, another for retrieved chunks."""
 
     def __init__(
-        self, spaces: TaskSpaces, width: int, tokens: Tokenisation, use_return: bool
+        self,
+        spaces: TaskSpaces,
+        width: int,
+        tokens: Tokenisation,
+        use_return: bool,
+        episodes: int = 1,
     ) -> None:
         super().__init__()
         self.spaces, self.tokens, self.use_return = spaces, tokens, use_return
@@ -49,6 +57,7 @@ class StepEmbedding(nn.Module):
         self.reward = nn.Linear(1, width)
         self.return_to_go = nn.Linear(1, width) if use_return else None
         self.time = nn.Embedding(spaces.horizon + 1, width)
+        self.episode = nn.Embedding(episodes, width) if episodes > 1 else None
         self.norm = nn.LayerNorm(width)
 
     @property
@@ -64,11 +73,26 @@ class StepEmbedding(nn.Module):
         parts = [vectors.state, vectors.action, vectors.reward]
         if vectors.return_to_go is not None:
             parts.insert(1, vectors.return_to_go)
-        time = self.time(batch.timesteps.clamp(0, self.spaces.horizon))  # [B, L, width]
+        time = self._position(batch)
         if self.tokens == "fused":
             return torch.as_tensor(self.norm(torch.stack(parts).sum(0) + time))
         interleaved = torch.stack([part + time for part in parts], dim=2)  # [B, L, n, width]
         return torch.as_tensor(self.norm(interleaved.flatten(1, 2)))
+
+    def newest(self, latest: Batch) -> Tensor:
+        """Embed what a decision adds to the step before: [B, per_step, width], the last decides.
+
+        `latest` [B, 1] holds a state, and the action and reward that led to it in this episode.
+        """
+        if self.tokens == "fused":
+            return torch.as_tensor(self(latest, past=True))
+        vectors = self._vectors(latest)
+        now = self._position(latest)
+        before = self._position(replace(latest, timesteps=latest.timesteps - 1))
+        parts = [vectors.action + before, vectors.reward + before, vectors.state + now]
+        if vectors.return_to_go is not None:
+            parts.append(vectors.return_to_go + now)
+        return torch.as_tensor(self.norm(torch.cat(parts, dim=1)))
 
     def mask(self, batch: Batch) -> Tensor:
         """Return which tokens belong to real steps, [B, L * per_step]."""
@@ -80,8 +104,12 @@ class StepEmbedding(nn.Module):
 
     def at_decisions(self, hidden: Tensor) -> Tensor:
         """Pick the tokens that each action is read from, [B, L, width]."""
-        offset = int(self.tokens == "interleaved" and self.use_return)
-        return hidden[:, offset :: self.per_step]
+        return hidden[:, self.deciding :: self.per_step]
+
+    @property
+    def deciding(self) -> int:
+        """Which token of a step its action is read from."""
+        return int(self.tokens == "interleaved" and self.use_return)
 
     def _shifted(self, batch: Batch) -> Batch:
         actions, rewards = batch.actions.roll(1, dims=1), batch.rewards.roll(1, dims=1)
@@ -96,6 +124,14 @@ class StepEmbedding(nn.Module):
         """What stands where no action was taken yet: an id of its own, or the zero vector."""
         return self.spaces.action.size if self.spaces.action.kind == "discrete" else 0
 
+    def _position(self, batch: Batch) -> Tensor:
+        """Say when in its episode, and how many episodes ago, each step was: [B, L, width]."""
+        position: Tensor = self.time(batch.timesteps.clamp(0, self.spaces.horizon))
+        if self.episode is not None:
+            ago = episodes_ago(batch).clamp_max(self.episode.num_embeddings - 1)
+            position = position + self.episode(ago)
+        return position
+
     def _vectors(self, batch: Batch) -> StepVectors:
         returns = (batch.returns_to_go / self.spaces.return_scale)[..., None]
         rewards = (batch.rewards / self.spaces.reward_scale)[..., None]
@@ -105,3 +141,11 @@ class StepEmbedding(nn.Module):
             action=self.action(batch.actions),
             reward=self.reward(rewards),
         )
+
+
+def episodes_ago(batch: Batch) -> Tensor:
+    """Count how many episodes before the last one each step lies, [B, L]; the last is 0."""
+    time = batch.timesteps
+    begins = (time[:, 1:] <= time[:, :-1]) & batch.mask[:, 1:]  # [B, L - 1]
+    number = pad(begins.cumsum(1), (1, 0))  # [B, L]
+    return number[:, -1:] - number

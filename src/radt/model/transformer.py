@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
-from radt.model.attention import CrossAttention, KeyValueCache, Place, SelfAttention
+from radt.model.attention import (
+    CrossAttention,
+    KeysValues,
+    KeyValueCache,
+    Place,
+    SelfAttention,
+)
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,12 @@ class Context:
 
     tokens: Tensor  # [B, M, width]
     mask: Tensor  # [B, M] bool, at least one True in each row
+    read: Mapping[CrossAttention, KeysValues] = field(default_factory=dict)  # by layers, if before
+
+    def rows(self, index: Tensor) -> Context:
+        """Select rows."""
+        read = {layer: (k[index], v[index]) for layer, (k, v) in self.read.items()}
+        return Context(self.tokens[index], self.mask[index], read)
 
 
 class Block(nn.Module):
@@ -35,22 +47,29 @@ class Block(nn.Module):
         )
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, context: Context | None) -> Tensor:
+    def forward(self, x: Tensor, context: Context | None, mask: Tensor | None = None) -> Tensor:
         """Transform a whole sequence, x [B, L, width]."""
-        x = x + self.drop(self.self_attention(self.norm_self(x)))
+        x = x + self.drop(self.self_attention(self.norm_self(x), mask))
         return self._after_self_attention(x, context)
 
     def step(
         self, x: Tensor, cache: KeyValueCache, place: Place, context: Context | None
     ) -> Tensor:
-        """Transform one new token per row, x [B, 1, width]."""
+        """Transform new tokens, x [B, n, width]."""
         x = x + self.self_attention.step(self.norm_self(x), cache, place)
         return self._after_self_attention(x, context)
 
+    def only(self, x: Tensor, at: Tensor, context: Context | None) -> Tensor:
+        """Transform one token of each row alone, at [B] -> [B, 1, width]; not for training."""
+        chosen = x[torch.arange(len(x), device=x.device), at][:, None]
+        chosen = chosen + self.self_attention.only(self.norm_self(x), at)
+        return self._after_self_attention(chosen, context)
+
     def _after_self_attention(self, x: Tensor, context: Context | None) -> Tensor:
-        if self.cross_attention is not None and self.norm_cross is not None and context is not None:
-            y = self.cross_attention(self.norm_cross(x), context.tokens, context.mask)
-            x = x + self.drop(y)
+        look = self.cross_attention
+        if look is not None and self.norm_cross is not None and context is not None:
+            read = context.read.get(look) or look.read(context.tokens)
+            x = x + self.drop(look(self.norm_cross(x), read, context.mask))
         return torch.as_tensor(x + self.drop(self.feed(self.norm_feed(x))))
 
 
@@ -69,11 +88,29 @@ class Transformer(nn.Module):
         )
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Transform token embeddings, x [B, L, width], positions already added."""
+    def forward(
+        self, x: Tensor, context: Context | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Transform token embeddings, x [B, L, width]; causal, unless mask [B, L, L] is given."""
         for block in self.blocks:
-            x = block(x, context)
+            x = block(x, context, mask)
         return torch.as_tensor(self.norm(x))
+
+    def only(self, x: Tensor, at: Tensor, context: Context | None = None) -> Tensor:
+        """Return what `forward` makes of one token of each row, at [B] -> [B, width].
+
+        Nobody looks at the last layer, so there it is computed for that token alone.
+        """
+        *before, last = self.blocks
+        for block in before:
+            x = block(x, context)
+        assert isinstance(last, Block)  # what a ModuleList holds is not known to the types
+        return torch.as_tensor(self.norm(last.only(x, at, context)))[:, 0]
+
+    def read(self, context: Context) -> Context:
+        """Let every layer make its keys and values, for a context that is looked at often."""
+        layers = [layer for layer in self.modules() if isinstance(layer, CrossAttention)]
+        return replace(context, read={layer: layer.read(context.tokens) for layer in layers})
 
     def caches(self, rows: int, size: int) -> list[KeyValueCache]:
         """Reserve one empty ring of keys and values per layer."""
@@ -89,7 +126,7 @@ class Transformer(nn.Module):
         place: Place,
         context: Context | None = None,
     ) -> Tensor:
-        """Transform one new token per row, x [B, 1, width], against the cached ones."""
+        """Transform new tokens of some rows, x [B, n, width], against the cached ones."""
         for block, cache in zip(self.blocks, caches, strict=True):
             assert isinstance(block, Block)  # what a ModuleList holds is not known to the types
             x = block.step(x, cache, place, context)

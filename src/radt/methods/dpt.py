@@ -1,0 +1,210 @@
+"""Decision-Pretrained Transformer: the action of a state, given a set of transitions of its task.
+
+`dpt` learns the actions of the behaviour policy, as the paper's authors do; `dpt-oracle` learns the
+optimal action of every state, as DPT was first published, from an environment that knows it. The
+query is a state alone: no time, no history of the running trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from radt.data.reader import Dataset
+from radt.envs.suite import SUITES, Oracle
+from radt.memory.embed import Embedder
+from radt.memory.memory import Memory
+from radt.methods.dt import valid_dimensions
+from radt.methods.episode_pairs import whole_episodes
+from radt.methods.method import METHODS, ContextSize, MethodEntry
+from radt.methods.transition_sets import draw_places, from_trials, read_places
+from radt.methods.trials import RunningTrials
+from radt.methods.windows import Windows, WindowSampler
+from radt.model.policy import ModelConfig, action_loss
+from radt.model.set_policy import HeldSets, SetPolicy, Transitions
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch, Retrieval, Trajectory
+
+
+@dataclass(frozen=True)
+class DPTOptions:
+    """What can be chosen about DPT; a transition is one token, however others cut a step."""
+
+    model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
+    queries: int = 50  # states of one episode that share a set in training
+    set_size: int | None = None  # transitions in a set; None: as many as two episodes have
+    set_episodes: int = 40  # a set in training comes from at most so many episodes
+    context_dropout: float = 0.1  # share of empty sets, as in trial 1
+    best_fraction: float = 1.0  # queries come from this share of each task's episodes, by return
+    cache: bool = True  # keep what was made of a set for the whole trial
+
+    def __post_init__(self) -> None:
+        for name in ("queries", "set_episodes", "set_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        if not 0 <= self.context_dropout <= 1:
+            raise ValueError(f"context_dropout must lie in [0, 1], not {self.context_dropout}")
+        if self.model.return_to_go:
+            raise ValueError("DPT reads no return-to-go: set model.return_to_go to false")
+
+
+@dataclass(frozen=True)
+class DPTExamples:
+    """Query states with the actions to predict, and one set for those of a row."""
+
+    recent: Batch  # [B, Q] the queries; only its states are read
+    known: Transitions  # [B, M]
+    labels: Tensor  # [B, Q] int64, or [B, Q, action_size] float32
+    valid: Tensor | None  # [B, action_size] bool: dimensions that mean something
+
+
+class DPT:
+    """A policy over a query state and an order-free set."""
+
+    def __init__(
+        self, spaces: TaskSpaces, options: DPTOptions, seed: int, name: str = "dpt"
+    ) -> None:
+        self.spaces, self.options, self.name = spaces, options, name
+        self.set_size = options.set_size or 2 * spaces.horizon
+        self.policy = SetPolicy(spaces, options.model, seed)
+        self.networks: dict[str, nn.Module] = {"policy": self.policy}
+
+    @property
+    def context(self) -> ContextSize:
+        """A query and a full set."""
+        return ContextSize(1 + self.set_size)
+
+    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+        """Choose the episodes that queries come from; sets come from the whole history."""
+        self.sampler = WindowSampler(dataset, self.options.queries, self.options.best_fraction)
+        return {"episodes": len(self.sampler.episodes)}
+
+    def draw(self, size: int, rng: np.random.Generator) -> DPTExamples:
+        """Draw query states, and a set of transitions from before them."""
+        dataset, windows = self.sampler.dataset, self.sampler.draw(size, rng)
+        places = draw_places(
+            dataset.episodes, windows.episode, self.set_size, self.options.set_episodes, rng
+        )
+        places.mask[rng.random(size) < self.options.context_dropout] = False
+        recent = self.sampler.read(windows)
+        tasks = dataset.episodes.task[windows.episode]
+        return DPTExamples(
+            recent,
+            read_places(dataset, places),
+            self.labels(windows, recent),
+            valid_dimensions(self.spaces, tasks),
+        )
+
+    def labels(self, windows: Windows, recent: Batch) -> Tensor:
+        """Return the actions to predict: what the behaviour policy did, [B, Q]."""
+        return recent.actions
+
+    def loss(self, examples: DPTExamples) -> Tensor:
+        """Return how badly the labels of the queries are predicted."""
+        recent = examples.recent
+        predicted = self.policy(recent.states, examples.known)
+        return action_loss(predicted, examples.labels, recent.mask, examples.valid)
+
+    def actor(self, slots: int) -> DPTActor:
+        """Put the method to work with empty sets."""
+        return DPTActor(self.policy, slots, self.set_size, self.options.cache)
+
+
+class DPTOracle(DPT):
+    """DPT that learns the optimal action of each state."""
+
+    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+        """Also ask the environment of the data for its oracle."""
+        self.oracle = oracle_of(dataset.manifest.env)
+        return super().prepare(dataset)
+
+    def labels(self, windows: Windows, recent: Batch) -> Tensor:
+        """Return the optimal actions, [B, Q]; behind a window's end they mean nothing."""
+        dataset, labels = self.sampler.dataset, recent.actions.clone()
+        episodes = whole_episodes(dataset, windows.episode)
+        spans = zip(windows.episode, windows.start, windows.stop, strict=True)
+        for row, (episode, start, stop) in enumerate(spans):
+            lived = slice(0, int(dataset.episodes.length[episode]))
+            best = self.oracle.optimal_actions(
+                int(dataset.episodes.task[episode]),
+                episodes.states[row, lived].numpy(),
+                episodes.rewards[row, lived].numpy(),
+            )
+            labels[row, : stop - start] = torch.from_numpy(best[start:stop]).to(labels.dtype)
+        return labels
+
+
+def oracle_of(env: str) -> Oracle:
+    """Find the suite that knows the optimal actions of an environment."""
+    suite = SUITES[env]
+    if not isinstance(suite, Oracle):
+        raise TypeError(
+            f"dpt-oracle learns optimal actions, which the suite of {env} does not tell; give "
+            f"{type(suite).__name__} a method optimal_actions(task, states, rewards), or train dpt"
+        )
+    return suite
+
+
+class DPTActor:
+    """Acts on the state a slot is in and on a set from all its finished trials."""
+
+    memory: Memory | None = None
+    retrieval: Retrieval | None = None
+    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def __init__(self, policy: SetPolicy, slots: int, set_size: int, cache: bool) -> None:
+        self.policy, self.set_size = policy.eval(), set_size
+        self._lived: list[list[Trajectory]] = [[] for _ in range(slots)]
+        self._held = HeldSets(policy, slots, set_size) if cache else None
+        self._unread = np.ones(slots, dtype=bool)  # [slots] the set of this trial is not held yet
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Know of no transition."""
+        for slot in slots.tolist():
+            self._lived[slot] = []
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Let the first decision read the set that the trial is lived with."""
+        self._unread[slots] = True
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Keep finished trials."""
+        for trial in finished:
+            self._lived[trial.task].append(trial)
+
+    @torch.no_grad()
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Predict the next action of each slot, [B, action_size]."""
+        states = torch.from_numpy(trials.states[slots, trials.step[slots]])
+        if self._held is None:
+            return torch.as_tensor(self.policy(states[:, None], self._sets(slots))[:, 0].cpu())
+        if len(fresh := slots[self._unread[slots]]):
+            self._held.hold(self._sets(fresh), torch.from_numpy(fresh))
+            self._unread[fresh] = False
+        return self._held.decide(states, torch.from_numpy(slots)).cpu()
+
+    def _sets(self, slots: NDArray[np.int64]) -> Transitions:
+        lived = [self._lived[slot] for slot in slots.tolist()]
+        return from_trials(self.policy.spaces, lived, self.set_size)
+
+
+def build(spaces: TaskSpaces, options: DPTOptions, seed: int, embedder: Embedder | None) -> DPT:
+    """Build the method as the registry asks for it."""
+    return DPT(spaces, options, seed)
+
+
+def build_oracle(
+    spaces: TaskSpaces, options: DPTOptions, seed: int, embedder: Embedder | None
+) -> DPT:
+    """Build the method with optimal labels as the registry asks for it."""
+    return DPTOracle(spaces, options, seed, name="dpt-oracle")
+
+
+METHODS.register("dpt", MethodEntry(DPTOptions, build))
+METHODS.register("dpt-oracle", MethodEntry(DPTOptions, build_oracle))
