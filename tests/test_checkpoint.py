@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from radt.checkpoint import (
     Card,
     CheckpointError,
+    EmbedderCard,
     load_checkpoint,
     read_header,
     read_tensors,
@@ -22,7 +23,9 @@ from radt.checkpoint import (
     seal,
     write_tensors,
 )
-from radt.methods import Method
+from radt.memory.embed import EMBEDDERS, EmbedderEntry
+from radt.methods import METHODS, Method, MethodEntry
+from radt.spaces import TaskSpaces
 from tests.contracts.method import build_method, card_of, live
 from tests.toys import TOY_GRID, TOY_REACH, TOYS
 
@@ -126,10 +129,10 @@ def put(where: str, value: Any) -> Callable[[dict[str, Any]], None]:
 EDITS = {
     "other width": put("card.options.model.width", 32),
     "absurd width": put("card.options.model.width", 10**9),
-    "absurd embedder": put("card.embedder.width", 10**12),
+    "absurd embedder": put("card.embedder.options.model.width", 10**12),
     "width beyond any number": put("card.options.model.width", 10**40),
     "endless layers": put("card.options.model.layers", 10**12),
-    "endless embedder": put("card.embedder.layers", 10**12),
+    "endless embedder": put("card.embedder.options.model.layers", 10**12),
     "no layers": put("card.options.model.layers", 0),
     "no heads": put("card.options.model.heads", 0),
     "heads that do not divide": put("card.options.model.heads", 3),
@@ -152,13 +155,16 @@ EDITS = {
     "a reference": put("card.method", "replay"),
     "a method without embedder": put("card.method", "dt"),
     "no embedder": put("card.embedder", None),
+    "unknown embedder": put("card.embedder.name", "dtt"),
+    "unknown option of an embedder": put("card.embedder.options.colour", "red"),
+    "a network for an embedder": put("card.embedder", {"layers": 1, "width": 16, "heads": 2}),
     "unknown option": put("card.options.colour", "red"),
     "text for a number": put("card.options.memory.top_k", "1"),
     "unknown key": put("card.extra", 1),
     "not finite": put("card.options.memory.alpha", float("inf")),
     "card is a list": put("card", []),
     "no card": put("card", None),
-    "another version": put("version", 2),
+    "another version": put("version", 1),
 }
 
 
@@ -185,7 +191,7 @@ def test_an_edited_header_without_its_hash_is_refused(path: Path) -> None:
 
 def test_another_version_says_what_to_do(path: Path) -> None:
     edited(path, put("version", 99))
-    with pytest.raises(CheckpointError, match="format 99, this radt reads 1"):
+    with pytest.raises(CheckpointError, match="format 99, this radt reads 2; train it again"):
         load_checkpoint(path)
 
 
@@ -281,3 +287,56 @@ def test_tensors_of_any_type_and_size_are_kept(tmp_path: Path) -> None:
     assert header == {"a": "ü"}
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
     assert TOY_REACH.spaces.action.size == 3
+
+
+@dataclass(frozen=True)
+class PluggedOptions:
+    """Options with no model in them."""
+
+    hidden: int = 3
+
+
+class Plugged:
+    """A method of a third party, with two networks of its own."""
+
+    name = "plugged"
+
+    def __init__(self, spaces: TaskSpaces, options: PluggedOptions, embedder: Any) -> None:
+        self.spaces, self.embedder = spaces, embedder
+        sizes = spaces.action.size, options.hidden
+        self.networks = {"policy": torch.nn.Linear(*sizes), "critic": torch.nn.Linear(*sizes)}
+
+
+@pytest.mark.parametrize("name", [None, "plugged"])
+def test_methods_and_embedders_of_third_parties_are_kept(
+    name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(spaces: TaskSpaces, options: Any, seed: int, embedder: Any) -> Any:
+        return Plugged(spaces, options, embedder)
+
+    maker = EmbedderEntry(PluggedOptions, lambda *given: given)  # type: ignore[arg-type,return-value]
+    monkeypatch.setitem(METHODS._items, "plugged", MethodEntry(PluggedOptions, build, embedder=name))
+    monkeypatch.setitem(EMBEDDERS._items, "plugged", maker)
+    path, spaces = tmp_path / "model.safetensors", TOY_GRID.spaces
+    method: Any = Plugged(spaces, PluggedOptions(5), None)
+    embedder = None if name is None else EmbedderCard(name, {"hidden": 7})
+    save_checkpoint(path, method, replace(PLUGGED, embedder=embedder))
+    loaded: Any = load_checkpoint(path)[0]
+    assert_same(method, loaded)
+    assert loaded.embedder == (None if name is None else (spaces, PluggedOptions(7), 0))
+    edited(path, put("card.options.hidden", 6))
+    with pytest.raises(CheckpointError, match=r"critic.bias is \(5,\) and should be \(6,\)"):
+        load_checkpoint(path)
+
+
+PLUGGED = Card(
+    method="plugged",
+    env="toy",
+    spaces=TOY_GRID.spaces,
+    options={"hidden": 5},
+    embedder=None,
+    target=(9.0, 1.0),
+    action_rule={},
+    seed=0,
+    code_version="0",
+)

@@ -11,15 +11,14 @@ from radt.config import (
     Layer,
     RunConfig,
     compose,
-    differences,
     from_json,
-    leaves,
     overrides,
 )
-from radt.decode import DecodeError
+from radt.decode import DecodeError, differences, leaves
 from radt.envs import SUITES
 from radt.experiments.presets import BUDGETS, preset_layers
 from radt.experiments.run import Run, RunError, claim
+from radt.memory.embed import DTEmbedderOptions
 from radt.methods import METHODS, MethodEntry
 from radt.registry import UnknownNameError
 
@@ -38,7 +37,7 @@ def test_every_preset_survives_json(method: str, budget: str) -> None:
         assert (config.env, config.method, config.budget) == (env, method, budget)
         assert set(sources) == set(leaves(plain))
         assert all(sources.values())
-        assert differences(config, from_json(plain)) == []
+        assert differences(plain, from_json(plain).to_json()) == []
 
 
 def test_later_layers_win_and_are_named() -> None:
@@ -77,7 +76,7 @@ def test_laying_a_layer_changes_neither_it_nor_the_ones_below() -> None:
         ("learn=3", r"config\.learn: expected an object with the fields of LearnConfig"),
         ("seed.x=3", r"config\.seed: expected int"),
         ("collect.batch_size=60", r"config\.collect: n_steps=256 must be a multiple"),
-        ("method=3", r"method must be a name, one of dt, "),
+        ("method=3", r"method must be a name, one of .*, dt, "),
     ],
 )
 def test_wrong_settings_say_what_is_right(assignment: str, message: str) -> None:
@@ -107,7 +106,7 @@ def test_leaves_and_differences() -> None:
     assert leaves({"a": {"b": 1, "c": {}}, "d": [1]}) == {"a.b": 1, "a.c": {}, "d": [1]}
     one = preset()
     other = replace(one, seed=4, learn=replace(one.learn, updates=7))
-    assert differences(one, other) == [
+    assert differences(one.to_json(), other.to_json()) == [
         "learn.updates: 6 there, 7 now",
         "seed: 0 there, 4 now",
     ]
@@ -155,3 +154,14 @@ def test_a_folder_with_a_damaged_config_is_refused(tmp_path: Path, content: str)
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(RunError, match="choose another --out"):
         claim(Run(preset(), tmp_path))
+
+
+def test_the_method_says_whose_options_the_embedder_has() -> None:
+    assert preset().embedder == DTEmbedderOptions(preset().embedder.model, updates=3)
+    assert preset(method="dt").embedder is None
+    layers = preset_layers("dark-room-10x10", "ra-dt", "smoke")
+    with pytest.raises(DecodeError, match=r"config\.embedder: unknown name 'updats'; did you mean"):
+        compose([*layers, overrides(["embedder.updats=1"])])
+    layers = preset_layers("dark-room-10x10", "dt", "smoke")
+    with pytest.raises(DecodeError, match=r"config\.embedder: dt has no embedder"):
+        compose([*layers, overrides(["embedder.updates=1"])])

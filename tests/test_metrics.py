@@ -8,11 +8,11 @@ import pytest
 from radt.metrics import (
     Interval,
     after_finding,
+    estimate,
     found_by,
     improvement,
     late_score,
     nested_interval,
-    normalised,
     stratified_interval,
 )
 
@@ -39,11 +39,6 @@ def test_after_finding_leaves_out_the_finding_itself() -> None:
     assert after_finding(returns) == pytest.approx((5 + 3 + 0 + 1 + 1) / 5)
     assert math.isnan(after_finding(np.zeros((2, 3))))
     assert math.isnan(after_finding(np.array([[0, 0, 1.0]])))
-
-
-def test_normalised() -> None:
-    score = normalised(np.array([5.0, 10.0]), np.array([0.0, 5.0]), np.array([10.0, 10.0]))
-    assert score.tolist() == [0.5, 1.0]
 
 
 def test_intervals_of_equal_scores_have_no_width() -> None:
@@ -97,3 +92,33 @@ def test_the_same_generator_gives_the_same_interval() -> None:
     scores = np.random.default_rng(0).normal(size=(3, 20))
     one, other = (stratified_interval(scores, np.random.default_rng(5)) for _ in range(2))
     assert one == other
+
+
+def test_an_estimate_has_both_intervals_and_one_seed_only_the_one_over_tasks() -> None:
+    scores = np.random.default_rng(0).normal(size=(3, 20))
+    found = estimate(scores, np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    assert found.known == (stratified_interval(scores, rng), nested_interval(scores, rng))
+    assert (found.mean, found.seeds) == (pytest.approx(scores.mean()), 3)
+    alone = estimate(scores[:1], np.random.default_rng(5))
+    assert alone.over_seeds is None
+    assert alone.known == (alone.over_tasks,)
+
+
+@pytest.mark.filterwarnings("ignore:random_state is deprecated:FutureWarning")
+@pytest.mark.parametrize("seeds", [2, 3, 10])
+def test_stratified_intervals_agree_with_rliable(seeds: int) -> None:
+    library = pytest.importorskip("rliable.library", reason="install radt[dev] to compare with it")
+    rng = np.random.default_rng(seeds)
+    scores = rng.normal(rng.uniform(0, 90, 20), rng.uniform(1, 25, 20), (seeds, 20))
+    ours = stratified_interval(scores, np.random.default_rng(1), resamples=20_000)
+    points, bounds = library.get_interval_estimates(
+        {"a": scores},
+        lambda drawn: np.array([drawn.mean()]),
+        method="percentile",
+        reps=2000,
+        random_state=np.random.RandomState(2),
+    )
+    assert ours.mean == pytest.approx(points["a"][0])
+    noise = 0.06 * (ours.high - ours.low)  # four standard errors of a 2.5 % percentile of 2000
+    assert [ours.low, ours.high] == pytest.approx(bounds["a"][:, 0], abs=noise)

@@ -17,22 +17,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from radt.collect import CollectProgress
 from radt.collect.workers import locked
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
-from radt.envs.suite import SUITES
-from radt.experiments import run as phases
+from radt.experiments import evaluate as evaluating
+from radt.experiments import run as runs
+from radt.experiments import train as training
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import Run, RunError
-from radt.experiments.trace import Trace
+from radt.experiments.run import CHECKPOINT, RESULT, Run, RunError
+from radt.experiments.trace import tracing
 from radt.methods import METHODS
-from radt.track import Sink, Tracker
+from radt.track import Sink
 
 WALL = "wall.json"
 TRACE = "trace.jsonl"
 LOCK = ".run.lock"
+
+
+class BusyError(RunError):
+    """Another process works in the run's folder."""
 
 
 def preset(env: str, method: str = "ra-dt+", budget: str = "laptop", *sets: str) -> RunConfig:
@@ -50,16 +54,7 @@ def compose_checked(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]
 
 def collect(config: RunConfig, workers: int = 2, quiet: bool = True) -> Path:
     """Make the dataset that the config asks for, unless it exists, and return its folder."""
-    tracker = Tracker(quiet=quiet)
-    tracker.start("collect", total=_transitions(config))
-
-    def progress(news: CollectProgress) -> None:
-        tracker.advance(news.transitions, f"return {news.recent_return:.1f}")
-
-    try:
-        return phases.collect(config, workers, quiet=True, progress=progress)
-    finally:
-        tracker.finish()
+    return runs.collect(config, workers, quiet)
 
 
 def train(
@@ -74,7 +69,7 @@ def train(
     if not METHODS[config.method].learns:
         raise RunError(f"{config.method} learns nothing; evaluate it without training")
     with _owned(Run(config, Path(out), quiet, tuple(sinks), threads, device)) as run:
-        return _train(run, phases.dataset_path(config))
+        return _train(run, runs.dataset_path(config))
 
 
 def evaluate(
@@ -119,17 +114,14 @@ def report(out: str | Path) -> Path:
 
 
 def _train(run: Run, folder: Path) -> Path:
-    path = run.out / phases.CHECKPOINT
-    return path if path.exists() else phases.train(run, Dataset.open(folder), _watch(run))
+    path = run.out / CHECKPOINT
+    return path if path.exists() else training.train(run, Dataset.open(folder), _watch(run))
 
 
 def _evaluate(run: Run, trace: bool) -> dict[str, Any]:
-    tracing = Trace(run.out / TRACE) if trace and not (run.out / phases.RESULT).exists() else None
-    try:
-        path = phases.evaluate(run, _watch(run), tracing)
-    finally:
-        if tracing is not None:
-            tracing.close()
+    wanted = trace and not (run.out / RESULT).exists()
+    with tracing(run.out / TRACE if wanted else None) as traced:
+        path = evaluating.evaluate(run, _watch(run), traced)
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
@@ -137,18 +129,14 @@ def _watch(run: Run) -> Stopwatch:
     return Stopwatch(run.out / WALL)
 
 
-def _transitions(config: RunConfig) -> int:
-    return len(SUITES[config.env].train_tasks) * config.collect.transitions
-
-
 @contextmanager
 def _owned(run: Run) -> Iterator[Run]:
     """Refuse a folder that belongs to another config or that another process works in."""
     try:
         with locked(run.out / LOCK, wait=False):
-            phases.claim(run)
+            runs.claim(run)
             yield run
     except BlockingIOError:
-        raise RunError(
+        raise BusyError(
             f"another process works in {run.out}; wait for it, or choose another --out"
         ) from None

@@ -16,24 +16,31 @@ from typing import Any, TypeVar
 import safetensors
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from radt.data.manifest import check_spaces
 from radt.decode import DecodeError, decode
 from radt.files import atomic_write
-from radt.memory.embed import DecisionTransformerEmbedder, Embedder
-from radt.methods.method import METHODS, Method, MethodEntry
-from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.memory.embed import EMBEDDERS
+from radt.methods.method import METHODS, Method, blueprint, build_method
 from radt.registry import UnknownNameError
 from radt.spaces import TaskSpaces
 
-VERSION = 1
+VERSION = 2
 SEAL = "sha256"
 T = TypeVar("T")
 
 
 class CheckpointError(ValueError):
     """A file that is not a checkpoint of this format, is damaged, or does not fit its header."""
+
+
+@dataclass(frozen=True)
+class EmbedderCard:
+    """Which embedder makes the keys; its weights, if it carries any, are the part `embedder`."""
+
+    name: str
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ class Card:
     env: str
     spaces: TaskSpaces
     options: dict[str, Any]
-    embedder: ModelConfig | None
+    embedder: EmbedderCard | None
     target: tuple[float, float]
     action_rule: dict[str, Any]
     seed: int
@@ -55,29 +62,19 @@ def save_checkpoint(path: Path, method: Method, card: Card) -> None:
     """Write a method and its card."""
     if not method.networks:
         raise ValueError(f"{method.name} learns nothing, so there is nothing to save of it")
-    tensors = {
-        f"{part}.{name}": value
-        for part, network in method.networks.items()
-        for name, value in network.state_dict().items()
-    }
     header = {"radt": json.dumps({"version": VERSION, "card": asdict(card)})}
-    write_tensors(path, tensors, header)
+    write_tensors(path, _tensors(method), header)
 
 
 def load_checkpoint(path: Path) -> tuple[Method, Card]:
     """Rebuild a method from its checkpoint; shapes are compared before weights are read."""
     shapes, header = read_header(path)
     card = _read_card(path, header)
-    entry = _entry(path, card)
-    options = _decoded(path, entry.options, card.options)
+    options = _options(path, card)
+    _check_layers(path, shapes, card)
     _check_shapes(path, shapes, card, options)
     tensors, _ = read_tensors(path)
-    embedder: Embedder | None = None
-    if card.embedder is not None:
-        teacher = DecisionTransformer(card.spaces, card.embedder, card.seed)
-        teacher.load_state_dict(_part("embedder", tensors))
-        embedder = DecisionTransformerEmbedder(teacher)
-    method = entry.build(card.spaces, options, card.seed, embedder)
+    method = build_method(card.method, card.spaces, *options, card.seed)
     for part, network in method.networks.items():
         network.load_state_dict(_part(part, tensors))
         network.eval()
@@ -138,7 +135,8 @@ def _read_card(path: Path, header: dict[str, str]) -> Card:
         raise CheckpointError(f"{path} holds tensors but is no checkpoint of radt") from error
     if version != VERSION:
         raise CheckpointError(
-            f"{path} has format {version}, this radt reads {VERSION}; install the radt it names"
+            f"{path} has format {version}, this radt reads {VERSION}; train it again, or load it "
+            "with the radt that wrote it"
         )
     return _decoded(path, Card, card)
 
@@ -153,33 +151,46 @@ def _decoded(path: Path, kind: type[T], values: Any) -> T:
         ) from error
 
 
-def _entry(path: Path, card: Card) -> MethodEntry:
+def _options(path: Path, card: Card) -> tuple[Any, Any]:
+    """Decode the options of the method and of its embedder."""
     try:
         entry = METHODS[card.method]
     except UnknownNameError as error:
         raise CheckpointError(f"{path}: {error}; install the package that adds it") from error
-    if not entry.learns or entry.embeds != (card.embedder is not None):
+    if not entry.learns or entry.embedder != (card.embedder and card.embedder.name):
         raise CheckpointError(f"{path}: {card.method} has no checkpoint of this kind")
-    return entry
+    options = _decoded(path, entry.options, card.options)
+    if card.embedder is None:
+        return options, None
+    return options, _decoded(path, EMBEDDERS[card.embedder.name].options, card.embedder.options)
+
+
+def _check_layers(path: Path, found: Mapping[str, Any], card: Card) -> None:
+    """Refuse numbers of layers that the file cannot hold; building them would take for ever."""
+    told = [card.options, card.embedder.options if card.embedder else {}]
+    while told:
+        for name, value in told.pop().items():
+            if isinstance(value, dict):
+                told.append(value)
+            elif name == "layers" and isinstance(value, int) and value > len(found):
+                raise CheckpointError(
+                    f"{path} does not fit its own header: {value} layers in {len(found)} tensors"
+                )
 
 
 def _check_shapes(
-    path: Path, found: Mapping[str, tuple[int, ...]], card: Card, options: Any
+    path: Path, found: Mapping[str, tuple[int, ...]], card: Card, options: tuple[Any, Any]
 ) -> None:
-    """Build the networks without memory for weights and compare every shape."""
-    for model in filter(None, (options.model, card.embedder)):
-        if model.layers > len(found):  # building them would take for ever
-            raise CheckpointError(
-                f"{path} does not fit its own header: {model.layers} layers in {len(found)} tensors"
-            )
+    """Build the method without memory for weights and compare every shape."""
     try:
         check_spaces(card.spaces)
-        expected = _expected_shapes(card, options.model)
+        method = blueprint(card.method, card.spaces, *options, card.seed)
     except (RuntimeError, ValueError, TypeError, IndexError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(
             f"{path} asks for a model that cannot be built ({reason}); it was damaged or edited"
         ) from error
+    expected = {name: tuple(tensor.shape) for name, tensor in _tensors(method).items()}
     if wrong := {n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n)}:
         name = min(wrong)
         raise CheckpointError(
@@ -188,16 +199,11 @@ def _check_shapes(
         )
 
 
-def _expected_shapes(card: Card, model: ModelConfig) -> dict[str, tuple[int, ...]]:
-    with torch.device("meta"):
-        parts: dict[str, nn.Module] = {}
-        retrieves = card.embedder is not None
-        if card.embedder is not None:
-            parts["embedder"] = DecisionTransformer(card.spaces, card.embedder, card.seed)
-        parts["policy"] = DecisionTransformer(card.spaces, model, card.seed, retrieves=retrieves)
+def _tensors(method: Method) -> dict[str, Tensor]:
+    """Name the weights of all networks."""
     return {
-        f"{part}.{name}": tuple(tensor.shape)
-        for part, network in parts.items()
+        f"{part}.{name}": tensor
+        for part, network in method.networks.items()
         for name, tensor in network.state_dict().items()
     }
 

@@ -11,8 +11,14 @@ from typing import Annotated, Any, Union
 import tyro
 from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, subcommand
 
-from radt.commands.bench import BenchCollectVerb, BenchEvaluateVerb
-from radt.commands.data import InfoVerb, ListVerb, VerifyVerb
+from radt.commands.bench import (
+    BenchCollectVerb,
+    BenchDecideVerb,
+    BenchEvaluateVerb,
+    BenchTrainVerb,
+)
+from radt.commands.compare import CompareVerb
+from radt.commands.data import CurvesVerb, InfoVerb, ListVerb, VerifyVerb
 from radt.commands.demo import DemoVerb
 from radt.commands.doctor import DoctorVerb
 from radt.commands.evaluate import EvaluateVerb
@@ -37,6 +43,7 @@ Start here:
   radt demo                                  watch an agent learn; one minute, no training
   radt run dark-room-10x10 --budget smoke    everything once, in seconds
   radt run dark-room-10x10 --out runs/x      the real thing, on two CPU cores
+  radt compare dark-room-10x10 --dry-run     methods side by side: what it takes
   radt run --help                            every verb explains itself
 """,
     {
@@ -44,16 +51,22 @@ Start here:
         "collect": CollectVerb,
         "train": TrainVerb,
         "evaluate": EvaluateVerb,
+        "compare": CompareVerb,
         "data": Menu(
-            "Look at datasets: info, verify, list.",
-            {"info": InfoVerb, "verify": VerifyVerb, "list": ListVerb},
+            "Look at datasets: info, curves, verify, list.",
+            {"info": InfoVerb, "curves": CurvesVerb, "verify": VerifyVerb, "list": ListVerb},
         ),
         "envs": EnvsVerb,
         "config": Menu("Look at configs: show, diff.", {"show": ShowVerb, "diff": DiffVerb}),
         "doctor": DoctorVerb,
         "bench": Menu(
-            "Measure speed: collect, evaluate.",
-            {"collect": BenchCollectVerb, "evaluate": BenchEvaluateVerb},
+            "Measure speed: collect, train, decide, evaluate.",
+            {
+                "collect": BenchCollectVerb,
+                "train": BenchTrainVerb,
+                "decide": BenchDecideVerb,
+                "evaluate": BenchEvaluateVerb,
+            },
         ),
         "demo": DemoVerb,
     },
@@ -135,10 +148,13 @@ def is_ours(error: Exception) -> bool:
     from radt.data import DataError
     from radt.decode import DecodeError
     from radt.experiments.run import RunError
+    from radt.memory.language_model import LanguageModelError
     from radt.memory.memory import MemoryMismatchError
+    from radt.plots.records import RecordError
 
-    ours = (RunError, DataError, CollectError, CheckpointError, DecodeError)
-    return isinstance(error, (*ours, UnknownNameError, MemoryMismatchError, OSError))
+    ours = (RunError, DataError, CollectError, CheckpointError, DecodeError, RecordError)
+    memory = (MemoryMismatchError, LanguageModelError)
+    return isinstance(error, (*ours, *memory, UnknownNameError, OSError))
 
 
 def say(text: str, style: str) -> None:

@@ -14,21 +14,13 @@ from typing import Any, Literal
 
 from radt.agent import ActionRule
 from radt.collect import CollectConfig
-from radt.decode import DecodeError, decode, parse_assignment
+from radt.decode import DecodeError, decode, leaves, parse_assignment
 from radt.learn import LearnConfig
+from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
-from radt.model.policy import ModelConfig
 
 Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
-
-
-@dataclass(frozen=True)
-class EmbedderConfig:
-    """The Decision Transformer whose hidden states are the keys of a memory."""
-
-    model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
-    updates: int = 100_000
 
 
 @dataclass(frozen=True)
@@ -48,11 +40,11 @@ class RunConfig:
     env: str
     method: str
     options: Any  # the method's own dataclass
+    embedder: Any = None  # the dataclass of the method's embedder, if it has one
     seed: int = 0
     budget: Budget = "laptop"
     split: Split = "final"  # tune: train on all but the last fifth of training tasks, test on it
     collect: CollectConfig = field(default_factory=CollectConfig)
-    embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
     learn: LearnConfig = field(default_factory=LearnConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
@@ -70,12 +62,22 @@ class Layer:
 
 
 def from_json(values: Mapping[str, Any], where: str = "config") -> RunConfig:
-    """Decode a run's config, the method's options with the method's own dataclass."""
+    """Decode a run's config, the options of method and embedder with their own dataclasses."""
     method = values.get("method") if isinstance(values, Mapping) else None
     if not isinstance(method, str):
         raise DecodeError(f"{where}: method must be a name, one of {', '.join(METHODS.names())}")
     options = decode(METHODS[method].options, values.get("options", {}), f"{where}.options")
-    return decode(RunConfig, {**values, "options": options}, where)
+    embedder = _embedder_options(method, values, f"{where}.embedder")
+    return decode(RunConfig, {**values, "options": options, "embedder": embedder}, where)
+
+
+def _embedder_options(method: str, values: Mapping[str, Any], where: str) -> Any:
+    name = METHODS[method].embedder
+    if name is not None:
+        return decode(EMBEDDERS[name].options, values.get("embedder", {}), where)
+    if values.get("embedder") is not None:
+        raise DecodeError(f"{where}: {method} has no embedder, so nothing can be chosen about it")
+    return None
 
 
 def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
@@ -108,25 +110,6 @@ def overrides(assignments: Sequence[str]) -> Layer:
         path, value = parse_assignment(text)
         _lay(values, _nested(path, value))
     return Layer("--set", values)
-
-
-def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested values to dotted paths."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        path = f"{prefix}{name}"
-        flat |= leaves(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value}
-    return flat
-
-
-def differences(old: RunConfig, new: RunConfig) -> list[str]:
-    """Say which values differ between two configs."""
-    before, after = leaves(old.to_json()), leaves(new.to_json())
-    return [
-        f"{path}: {before.get(path)!r} there, {after.get(path)!r} now"
-        for path in sorted(before.keys() | after.keys())
-        if before.get(path) != after.get(path)
-    ]
 
 
 def _lay(base: dict[str, Any], over: Mapping[str, Any]) -> None:

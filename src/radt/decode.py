@@ -146,3 +146,22 @@ def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
     except json.JSONDecodeError:
         value = {"None": None, "True": True, "False": False}.get(raw, raw)
     return tuple(path.strip().split(".")), value
+
+
+def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested values to dotted paths."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        flat |= leaves(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value}
+    return flat
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Say which of some nested values differ, e.g. `learn.updates: 6 there, 7 now`."""
+    before, after = leaves(old), leaves(new)
+    return [
+        f"{path}: {before.get(path)!r} there, {after.get(path)!r} now"
+        for path in sorted(before.keys() | after.keys())
+        if before.get(path) != after.get(path)
+    ]

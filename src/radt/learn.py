@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,20 +72,25 @@ def learn(
     tracker: Tracker,
     evaluate: Callable[[int], Mapping[str, float]] | None = None,
     phase: str = "train",
+    loss: Callable[[Any], Tensor] | None = None,
 ) -> None:
-    """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15)."""
+    """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15).
+
+    `loss` computes the method's own loss in another way: rounded, or compiled.
+    """
+    compute = loss or method.loss
     policy = method.networks["policy"]
     adam = optimiser(policy, config)
     done = _resume(policy, adam, state_file)
     tracker.start(phase, total=config.updates, done=done)
     started, since = time.monotonic(), done
     for update in range(done, config.updates):
-        loss, norm = _update(method, policy, adam, config, seed, update)
+        value, norm = _update(method, compute, adam, config, seed, update)
         finished = update + 1
         if finished % config.log_every == 0 or finished == config.updates:
             speed = (finished - since) / (time.monotonic() - started)
             rate = learning_rate(config, update)
-            tracker.log(finished, loss=float(loss), grad=float(norm), lr=rate, per_second=speed)
+            tracker.log(finished, loss=float(value), grad=float(norm), lr=rate, per_second=speed)
         due = config.evaluate_every and finished % config.evaluate_every == 0
         if evaluate is not None and due:
             tracker.log(finished, **evaluate(finished))
@@ -96,18 +102,18 @@ def learn(
 
 def _update(
     method: Method,
-    policy: nn.Module,
+    compute: Callable[[Any], Tensor],
     adam: torch.optim.AdamW,
     config: LearnConfig,
     seed: int,
     update: int,
 ) -> tuple[Tensor, Tensor]:
     """Make one gradient step; all its randomness comes from (seed, update)."""
-    policy.train()
+    policy = method.networks["policy"].train()
     rng = np.random.default_rng([seed, update])
     examples = method.draw(config.batch_size, rng)
     torch.manual_seed(int(rng.integers(1 << 62)))  # dropout has no generator of its own
-    loss = method.loss(examples)
+    loss = compute(examples)
     loss.backward()
     norm = nn.utils.clip_grad_norm_(policy.parameters(), config.clip)
     for group in adam.param_groups:

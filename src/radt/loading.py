@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from gymnasium.vector import AutoresetMode
@@ -17,8 +17,7 @@ from radt.checkpoint import Card, CheckpointError, load_checkpoint
 from radt.config import from_json
 from radt.decode import decode
 from radt.envs.suite import SUITES
-from radt.experiments.provenance import code_version
-from radt.experiments.run import CHECKPOINT, to_device
+from radt.experiments.run import CHECKPOINT, Run, build, describe, to_device
 from radt.methods import METHODS, Method
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -86,22 +85,10 @@ def _from_config(folder: Path) -> Loaded:
     """Build a method that learns nothing from its run's config."""
     file = folder / "config.json"
     config = from_json(json.loads(file.read_text(encoding="utf-8")), where=str(file))
-    entry, suite = METHODS[config.method], SUITES[config.env]
-    if entry.learns:
+    if METHODS[config.method].learns:
         raise CheckpointError(
             f"the run in {folder} is not trained yet (no {CHECKPOINT}); give its `radt run` "
             "command again to finish it"
         )
-    method = entry.build(suite.spaces, config.options, config.seed, None)
-    card = Card(
-        method=config.method,
-        env=config.env,
-        spaces=suite.spaces,
-        options=asdict(config.options),
-        embedder=None,
-        target=suite.target_return,
-        action_rule=asdict(config.evaluate.rule),
-        seed=config.seed,
-        code_version=code_version(),
-    )
-    return Loaded(method, card, folder)
+    run = Run(config, folder)
+    return Loaded(build(run), describe(run), folder)

@@ -29,6 +29,21 @@ class Interval:
         return f"{self.mean:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds and tasks with both of its intervals."""
+
+    mean: float
+    over_seeds: Interval | None  # seeds within tasks; None with one seed
+    over_tasks: Interval  # tasks and seeds together
+    seeds: int
+
+    @property
+    def known(self) -> tuple[Interval, ...]:
+        """The intervals there are, the one over seeds first."""
+        return (self.over_tasks,) if self.over_seeds is None else (self.over_seeds, self.over_tasks)
+
+
 def late_score(returns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Average the last ten trials: [..., trial] -> [...]."""
     return np.asarray(returns[..., -LATE:].mean(axis=-1))
@@ -37,6 +52,13 @@ def late_score(returns: NDArray[np.float64]) -> NDArray[np.float64]:
 def improvement(returns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Subtract the mean of the first five trials from the score: [..., trial] -> [...]."""
     return np.asarray(late_score(returns) - returns[..., :EARLY].mean(axis=-1))
+
+
+def estimate(scores: NDArray[np.float64], rng: np.random.Generator) -> Estimate:
+    """Average scores [seed, task] and say how sure that is."""
+    seeds = len(scores)
+    over_seeds = stratified_interval(scores, rng) if seeds > 1 else None
+    return Estimate(float(scores.mean()), over_seeds, nested_interval(scores, rng), seeds)
 
 
 def stratified_interval(
@@ -75,10 +97,3 @@ def after_finding(returns: NDArray[np.float64]) -> float:
     later = np.zeros_like(found)
     later[:, 1:] = found[:, :-1]
     return float(returns[later].mean()) if later.any() else float("nan")
-
-
-def normalised(
-    score: NDArray[np.float64], random: NDArray[np.float64], best: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Scale scores so that chance is 0 and the reference 1."""
-    return (score - random) / (best - random)

@@ -115,7 +115,7 @@ class Tracker:
             self._progress.start()
             self._bar = self._progress.add_task(phase, total=total, completed=done, note="")
 
-    def advance(self, step: int, note: str = "") -> None:
+    def advance(self, step: float, note: str = "") -> None:
         """Move the bar without logging anything."""
         if self._progress is not None and self._bar is not None:
             self._progress.update(self._bar, completed=step, note=note)

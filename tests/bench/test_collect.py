@@ -82,7 +82,7 @@ def test_both_sides_and_their_returns_are_in_the_record(
     assert returns["inside"] == inside
     assert [len(job.tasks) for job in dealt] == [4, 4]
     assert {job.rollouts for job in dealt} == {2}  # and one to warm up
-    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.1f}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
 
 
 def in_this_process(suite, config, folder, workers, progress, quiet):  # type: ignore[no-untyped-def]

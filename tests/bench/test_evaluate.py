@@ -83,7 +83,7 @@ def test_a_checkpoint_is_measured_and_the_record_written(
     assert record["ratio"] == pytest.approx(rates["together"] / rates["alone"])
     assert record["equal_trials"] == 1.0
     assert record["checkpoint"] == "x.safetensors"
-    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.1f}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
 
 
 def test_unseen_tasks_come_first_and_a_hundred_is_all() -> None:

@@ -16,7 +16,7 @@ def test_the_ratio_is_printed_last_and_the_record_is_written(
     out = tmp_path / "deep" / "x.json"
     record = with_provenance("x", {"rate": 3.0}, ratio=38.44)
     publish(record, "title", [("rate", "3")], out)
-    assert capsys.readouterr().out.splitlines()[-1] == "ratio 38.4"
+    assert capsys.readouterr().out.splitlines()[-1] == "ratio 38.44"
     assert json.loads(out.read_text()) == record
     assert {"benchmark", "rate", "code_version", "machine"} <= record.keys()
 

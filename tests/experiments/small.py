@@ -14,7 +14,8 @@ from radt.data import Dataset
 from radt.envs.suite import SUITES
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import Run, collect, train
+from radt.experiments.run import Run, collect
+from radt.experiments.train import train
 from tests.toys import TOY_GRID
 
 SMALL: dict[str, Any] = {

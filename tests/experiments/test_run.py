@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from radt.data import Dataset
+from radt.experiments.evaluate import evaluate
 from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import Run, RunError, collect, evaluate, train
-from radt.experiments.trace import Trace
+from radt.experiments.run import Run, RunError, collect
+from radt.experiments.trace import tracing
+from radt.experiments.train import train
 from radt.methods import METHODS
 from tests.experiments.small import assert_same_tensors, small_config, use_toys
 from tests.toys import TOY_GRID
@@ -101,9 +103,8 @@ def test_tuning_holds_the_last_fifth_of_the_training_tasks_back(tmp_path: Path) 
 def test_a_trace_beside_the_result(tmp_path: Path) -> None:
     run = Run(small_config("ra-dt"), tmp_path)
     train(run, Dataset.open(collect(run.config, workers=1)), Stopwatch())
-    trace = Trace(tmp_path / "trace.jsonl")
-    evaluate(run, Stopwatch(), trace)
-    trace.close()
+    with tracing(tmp_path / "trace.jsonl") as trace:
+        evaluate(run, Stopwatch(), trace)
     lines = (tmp_path / "trace.jsonl").read_text().splitlines()
     assert 0 < len(lines) <= 2 * TOY_GRID.spaces.horizon
 

@@ -30,6 +30,13 @@ def test_entries_stand_at_every_c_th_step(length: int, expected: list[tuple[int,
     assert list(found) == expected
 
 
+def test_the_most_entries_of_one_episode_are_counted() -> None:
+    entries = cut_lengths([3, 12, 7, 1], 5)
+    assert entries.most_per_episode == 3
+    assert entries.rows(entries.episode != 1).most_per_episode == 2
+    assert Entries.none().most_per_episode == 0
+
+
 def test_a_key_embeds_the_c_latest_states() -> None:
     assert key_start(torch.tensor([0, 3, 4, 5, 10, 15]), 5).tolist() == [0, 0, 0, 1, 6, 11]
 

@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from radt.memory import index as module
-from radt.memory.index import INDEXES, FaissIndex, FlatIndex, NumpyIndex, best_first
+from radt.memory.index import GRID, INDEXES, FaissIndex, FlatIndex, NumpyIndex, best_first, group
 from tests.contracts import index as contract
 
 CHECKS = [
     check
     for name, check in vars(contract).items()
-    if name.startswith("check_") and name != "check_ties"
+    if name.startswith("check_") and name != "check_ties"  # Faiss breaks ties in its own way
 ]
 
 
@@ -24,12 +23,8 @@ def test_contract(name: str, check) -> None:
     check(INDEXES[name])
 
 
-@pytest.mark.parametrize("sorted_below", [4096, 2])
 @pytest.mark.parametrize("name", ["flat", "numpy"])
-def test_ties_go_to_the_newest(
-    name: str, sorted_below: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "SORTED_BELOW", sorted_below)
+def test_ties_go_to_the_newest(name: str) -> None:
     contract.check_ties(INDEXES[name])
 
 
@@ -52,24 +47,20 @@ def searches(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     )
 
 
-@pytest.mark.parametrize("sorted_below", [4096, 5])
 @settings(max_examples=60)
 @given(search=searches())
-def test_flat_equals_its_numpy_twin_exactly(sorted_below: int, search) -> None:
+def test_flat_equals_its_numpy_twin_exactly(search) -> None:
     keys, partition, queries, asked, k = search
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SORTED_BELOW", sorted_below)
-        flat = contract.filled(FlatIndex, keys, partition)
-        twin = contract.filled(NumpyIndex, keys, partition)
-        for part in (None, asked):
-            ours, theirs = flat.search(queries, k, part), twin.search(queries, k, part)
-            assert torch.equal(ours[1], theirs[1])
-            assert torch.equal(ours[0], theirs[0])
+    flat = contract.filled(FlatIndex, keys, partition)
+    twin = contract.filled(NumpyIndex, keys, partition)
+    for part in (None, asked):
+        ours, theirs = flat.search(queries, k, part), twin.search(queries, k, part)
+        assert torch.equal(ours[1], theirs[1])
+        assert torch.equal(ours[0], theirs[0])
 
 
 @pytest.mark.parametrize("count", [300, 5000])
-def test_flat_equals_its_numpy_twin_on_both_sides_of_the_full_sort(count: int) -> None:
-    assert 300 < module.SORTED_BELOW < 5000
+def test_flat_equals_its_numpy_twin_where_most_keys_tie(count: int) -> None:
     distinct = torch.randn(count // 10, 16)
     keys = distinct[torch.randint(len(distinct), (count,))]  # every key some ten times
     queries = torch.cat([distinct[:4], torch.randn(4, 16)])
@@ -79,15 +70,30 @@ def test_flat_equals_its_numpy_twin_on_both_sides_of_the_full_sort(count: int) -
     assert torch.equal(ours[0], theirs[0])
 
 
-def test_the_top_k_path_equals_the_full_sort(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = torch.randint(0, 4, (50, 30)).float().masked_fill(torch.rand(50, 30) < 0.3, -torch.inf)
-    for k in (1, 2, 7, 29, 30, 40):
-        monkeypatch.setattr(module, "SORTED_BELOW", 4096)
-        by_sort = best_first(scores, k)
-        monkeypatch.setattr(module, "SORTED_BELOW", 1)
-        by_top_k = best_first(scores, k)
-        assert torch.equal(by_sort[0], by_top_k[0])
-        assert torch.equal(by_sort[1], by_top_k[1])
+def best_by_sorting(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Sort every row whole, the last column first, so that a stable sort leaves it there."""
+    order = torch.sort(scores.flip(1), dim=1, descending=True, stable=True)
+    return order.values[:, :k], scores.shape[1] - 1 - order.indices[:, :k]
+
+
+@pytest.mark.parametrize("steps", [3, 1 << 20])  # cosines that all tie, and all that there are
+@pytest.mark.parametrize("count", [1, 30, 4000])
+def test_the_best_are_those_of_a_stable_sort(count: int, steps: int) -> None:
+    scores = torch.randint(-steps, steps + 1, (20, count)) / GRID
+    scores[:, torch.rand(count) < 0.2] = -torch.inf
+    for k in (1, 7, 30, 5000):
+        values, columns = best_first(scores, k)
+        expected_values, expected_columns = best_by_sorting(scores, k)
+        assert torch.equal(values, expected_values)
+        real = torch.isfinite(values)  # which of the absent come first is nobody's concern
+        assert torch.equal(columns[real], expected_columns[real])
+
+
+def test_ids_are_grouped_by_partition() -> None:
+    partition = torch.tensor([2, 0, 2, 2, 0])
+    assert group(partition).tolist() == [[1, 4, -1], [-1] * 3, [0, 2, 3]]
+    assert group(partition, 5).tolist() == [[1, 4, -1], [-1] * 3, [0, 2, 3], [-1] * 3, [-1] * 3]
+    assert group(torch.zeros(0, dtype=torch.int64), 3).shape == (3, 0)
 
 
 def test_the_order_does_not_depend_on_how_many_ask() -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from radt.envs.suite import TaskSuite
+from radt.memory import memory as module
 from radt.memory.embed import DecisionTransformerEmbedder
 from radt.memory.index import INDEXES
 from radt.memory.memory import Memory, MemoryConfig, MemoryFileError, MemoryMismatchError
@@ -246,6 +247,18 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     assert_refused(memory, path, "damaged or no safetensors file")
 
 
+def test_a_file_that_does_not_fit_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, path = filled(), tmp_path / "m.safetensors"
+    memory.save(path)
+    size = path.stat().st_size
+    monkeypatch.setattr(module, "free_memory", lambda: size - 1)
+    assert_refused(memory, path, f"{size} bytes, but only {size - 1} fit")
+    monkeypatch.setattr(module, "free_memory", lambda: size)
+    memory.load(path)
+
+
 def test_a_foreign_or_edited_file_is_named(tmp_path: Path) -> None:
     memory, path = filled(), tmp_path / "m.safetensors"
     safetensors.torch.save_file({"weight": torch.ones(3)}, path)
@@ -276,6 +289,13 @@ def test_a_foreign_or_edited_file_is_named(tmp_path: Path) -> None:
         {"chunk.states": chunk[:, :-1].clone()},
         {"chunk.states": chunk.double()},
         {"keys": torch.full_like(tensors["keys"], torch.nan)},
+        {"keys": tensors["keys"].double()},
+        {"keys": tensors["keys"][:, :-1].clone()},
+        {"entry.age": tensors["entry.age"].float()},
+        {"entry.total_return": tensors["entry.total_return"].long()},
+        {"entry.start": tensors["entry.start"][:, None].clone()},
+        {"entry.task": tensors["entry.task"] - 1},
+        {"entry.task": tensors["entry.task"] + (1 << 40)},  # a table of so many would not fit
     ):
         rewrite(changes)
         assert_refused(memory, path, "no complete memory")

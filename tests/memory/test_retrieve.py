@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from radt.memory.entries import Entries
-from radt.memory.index import FlatIndex, similarity, unit
+from radt.memory.index import FlatIndex, group, similarity, unit
 from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, retrieve
 from radt.memory.reweight import UTILITIES, min_max, reweight
 from radt.trajectory import Retrieval, Verdict
-from tests.memory.toy_data import random_entries
+from tests.memory.toy_data import normalised, random_entries
 
 WIDTH = 3
 
@@ -163,13 +163,6 @@ def naive_reweight(
     return chosen
 
 
-def normalised(values: list[float]) -> list[np.float32]:
-    if not values or max(values) == min(values):
-        return [np.float32(0)] * len(values)
-    low, high = np.float32(min(values)), np.float32(max(values))
-    return [(np.float32(v) - low) / (high - low) for v in values]
-
-
 @settings(max_examples=100)
 @given(
     seed=seeds,
@@ -304,7 +297,7 @@ def test_blending_mixes_a_query_with_another_key() -> None:
 
 def test_short_queries_get_random_chunks_of_their_own_task(rng: np.random.Generator) -> None:
     entries = random_entries(rng, 60)
-    members = [(entries.task == task).nonzero().squeeze(1) for task in range(4)]  # none of task 3
+    members = group(entries.task, 4)  # none of task 3
     episode = torch.tensor([0, 1, 2, 50, 51])
     task = torch.tensor([0, 1, 2, 3, 0])
     queries = Queries(torch.zeros(5, WIDTH), task, episode, episode, episode)
@@ -324,7 +317,7 @@ def test_short_queries_get_random_chunks_of_their_own_task(rng: np.random.Genera
 
 def test_drawing_depends_on_the_generator_alone() -> None:
     entries = random_entries(np.random.default_rng(0), 30)
-    members = [(entries.task == task).nonzero().squeeze(1) for task in range(3)]
+    members = group(entries.task)
     zero = torch.zeros(4, dtype=torch.int64)
     queries = Queries(torch.zeros(4, WIDTH), zero, zero - 1, zero, zero)
     one, same = (

@@ -13,11 +13,13 @@ from torch import Tensor
 
 from radt.data import Dataset
 from radt.envs.suite import TaskSuite
+from radt.memory.index import similarity, unit
 from radt.memory.memory import Memory, MemoryConfig
+from radt.methods import training_memory
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
 from radt.trajectory import Batch, Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
-from tests.memory.toy_data import toy_embedder, write_toys
+from tests.memory.toy_data import normalised, toy_embedder, write_toys
 from tests.toys import TOY_GRID, TOY_REACH, histories, random_action
 
 CONFIG = MemoryConfig(context_len=4, top_l=5, top_k=2)
@@ -129,6 +131,61 @@ def test_keys_equal_those_that_an_agent_would_write(build: Build, dataset: Datas
     assert_same_steps(memory.store.chunks(ids), agent.chunks(ids))
 
 
+def chosen_plainly(
+    memory: TrainingMemory, episode: np.ndarray, asked_at: np.ndarray, seed: int
+) -> list[list[int]]:
+    """Choose for one query after the other, candidate by candidate, as the paper tells it."""
+    rng, training, config = np.random.default_rng(seed), memory.training, memory.config
+    entries, top_k = memory.store.entries, config.top_k
+    short = asked_at < training.min_length
+    queries = memory._queries(episode, asked_at, ~short, rng)
+    places = iter(rng.random((int(short.sum()), top_k)))
+    unseen = rng.random(len(episode)) < training.context_dropout
+    cosine = similarity(unit(queries.vectors), unit(memory.keys))  # [B, N]
+    chosen = []
+    for row, own in enumerate(episode):
+        mine = [i for i in range(len(entries)) if entries.task[i] == queries.task[row]]
+        if short[row]:
+            drawn = [mine[int(place * len(mine))] for place in next(places)]
+            found = [-1 if entries.episode[i] == own else i for i in drawn]
+        else:
+            order = sorted(range(len(entries)), key=lambda i: (-float(cosine[row, i]), -i))
+            order = [i for i in order if entries.episode[i] != own]
+            if training.own_task_only:
+                order = [i for i in order if i in mine]
+            if training.cut_off is not None:
+                order = order[: 2 * config.top_l]
+                order = [i for i in order if cosine[row, i] <= training.cut_off]
+            order = order[: config.top_l]  # Eq. 3
+            relevance = normalised([float(cosine[row, i]) for i in order])
+            utility = normalised([float(i in mine) for i in order])
+            score = {i: r + u for i, r, u in zip(order, relevance, utility, strict=True)}
+            best = sorted(order, key=lambda i: -score[i])[:top_k]  # Eq. 4, 5 with alpha = 1
+            best.sort(key=lambda i: float(entries.total_return[i]))
+            found = [-1] * (top_k - len(best)) + best
+        chosen.append([-1] * top_k if unseen[row] else found)
+    return chosen
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"cut_off": 0.98, "min_length": 4, "query_dropout": 0.3, "context_dropout": 0.2},
+        {"own_task_only": True, "cut_off": 0.999, "top_l": 3, "blend": 0.7},
+        {"dedup": 0.95, "top_l": 2, "top_k": 3, "min_length": 2},
+    ],
+    ids=["plain", "the paper's", "own task", "few"],
+)
+def test_the_choice_equals_a_plain_loop(
+    build: Build, dataset: Dataset, options: dict[str, object]
+) -> None:
+    memory, asked = build(**options), every_step(dataset)
+    for seed in range(2):
+        expected = torch.tensor(chosen_plainly(memory, *asked, seed))
+        assert torch.equal(chosen_ids(memory, *asked, seed), expected)
+
+
 def test_the_own_trajectory_is_never_retrieved(build: Build, dataset: Dataset) -> None:
     episode, asked_at = every_step(dataset)
     for options in ({}, {"min_length": 6}, {"own_task_only": True}, {"alpha": 0.0}):
@@ -236,6 +293,34 @@ def test_retrieval_depends_on_the_generator_alone(build: Build, dataset: Dataset
     one, same, other = (chosen_ids(memory, *asked, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+def test_a_narrower_search_tells_how_many_choices_it_changes(
+    build: Build, dataset: Dataset
+) -> None:
+    name = "choices_changed_by_own_task_only"
+    assert name not in build().sizes
+    assert name not in build(own_task_only=True, retrieve_every=0, min_length=5).sizes
+    some = build(own_task_only=True, top_k=1)
+    assert 0 < some.sizes[name] < 1
+    assert some.sizes[name] == build(own_task_only=True, top_k=1).sizes[name]
+    episode, asked_at = every_step(dataset)
+    everyone = np.ones(len(episode), bool)
+    queries = some._queries(episode, asked_at, everyone, np.random.default_rng(0))
+    wide, narrow = (some.search(queries, only).chosen for only in (False, True))
+    share = (wide != narrow).any(1).float().mean().item()
+    assert some.sizes[name] == pytest.approx(share, abs=0.12)  # a sample of the same steps
+    decided = build(own_task_only=True, alpha=10.0, top_k=1, top_l=100)  # by the task alone
+    assert decided.sizes[name] == 0
+    assert build(own_task_only=True, min_length=100).sizes[name] == 0  # nobody asks
+
+
+def test_keys_do_not_depend_on_how_many_are_embedded_at_once(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = build().keys
+    monkeypatch.setattr(training_memory, "EMBED_AT_ONCE", 7)
+    assert torch.equal(build().keys, keys)
 
 
 def test_sizes_tell_what_was_dropped(build: Build, dataset: Dataset) -> None:

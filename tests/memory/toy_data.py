@@ -72,3 +72,11 @@ def cut_lengths(lengths: Sequence[int], context_len: int) -> Entries:
     length = torch.tensor(lengths)
     row: Tensor = torch.arange(len(lengths))
     return cut(torch.zeros_like(row), row, row, length, row.float(), context_len)
+
+
+def normalised(values: list[float]) -> list[np.float32]:
+    """Scale to [0, 1], all 0 where nothing differs, one value after the other."""
+    if not values or max(values) == min(values):
+        return [np.float32(0)] * len(values)
+    low, high = np.float32(min(values)), np.float32(max(values))
+    return [(np.float32(v) - low) / (high - low) for v in values]

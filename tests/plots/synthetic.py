@@ -22,6 +22,23 @@ SHAPES = {
 }
 
 
+MEASURED: dict[str, Any] = {
+    "cost": {
+        "parameters": 1234,
+        "input_steps": 50,
+        "retrieved_steps": 100,
+        "tokens_per_decision": 150,
+        "flops_per_decision": 2.5e6,
+        "targets_per_update": 1600.0,
+    },
+    "speed": {"samples_per_second": 640.0, "decisions_per_second": 2000.0},
+    "learning": [
+        {"update": 1000, "trial_1": 3.0, "trial_10": 20.0},
+        {"update": 2000, "trial_1": 4.0, "trial_10": 40.0},
+    ],
+}
+
+
 def synthetic_record(
     method: str, seed: int = 0, trials: int = 40, tasks: int = 20, variant: bool = False
 ) -> dict[str, Any]:

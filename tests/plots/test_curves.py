@@ -8,8 +8,10 @@ import pytest
 from PIL import Image
 
 from radt.plots import RecordError, icl_curve, outcomes
-from radt.plots.curves import COLOURS, band, colour_of, spread
-from tests.plots.synthetic import VARIANT, synthetic_record
+from radt.plots.curves import band
+from radt.plots.learning import curve, learning_curve
+from radt.plots.style import COLOURS, colour_of, spread
+from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
 
 
 def width(path: Path) -> int:
@@ -63,7 +65,22 @@ def test_labels_are_moved_apart_and_keep_their_order() -> None:
 
 
 def test_known_methods_keep_their_colour_and_others_get_a_spare_one() -> None:
-    shown = outcomes([synthetic_record("dt"), {**synthetic_record("dt"), "method": "new"}])
-    colours = [colour_of(outcome.method, shown) for outcome in shown]
+    colours = [colour_of(name, ["dt", "new", "newer"]) for name in ("dt", "new", "newer")]
     assert colours[0] == COLOURS["dt"]
-    assert colours[1] not in COLOURS.values()
+    assert len({*colours, *COLOURS.values()}) == len(COLOURS) + 2
+    assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_a_crowd_gets_a_taller_picture(tmp_path: Path) -> None:
+    names = [*SHAPES, "one", "two", "three"]
+    crowd = [{**synthetic_record("dt", trials=4), "method": name} for name in names]
+    few, many = icl_curve(crowd[:2], tmp_path / "a.png"), icl_curve(crowd, tmp_path / "b.png")
+    with Image.open(few) as small, Image.open(many) as tall:
+        assert small.size[1] < tall.size[1]
+
+
+def test_learning_is_drawn_from_the_last_validation_trial(tmp_path: Path) -> None:
+    assert curve(MEASURED["learning"]) == {1000: 20.0, 2000: 40.0}
+    records = [synthetic_record(name, seed) for name in ("dt", "replay") for seed in range(2)]
+    looked = [r | MEASURED if r["method"] == "dt" else r for r in records]
+    assert learning_curve(looked, tmp_path / "a.png").stat().st_size > 1000

@@ -10,8 +10,9 @@ from PIL import Image
 from radt.agent import Agent, Target
 from radt.config import RunConfig, compose, overrides
 from radt.envs.suite import SUITES
+from radt.experiments.evaluate import Trials, live
 from radt.experiments.presets import preset_layers
-from radt.experiments.run import Run, live
+from radt.experiments.run import Run
 from radt.icl import env_seed
 from radt.methods import METHODS, Method
 from radt.plots import trials_gif
@@ -37,8 +38,9 @@ def test_the_film_shows_what_was_measured(tmp_path: Path, method: str, env: str)
     run = run_of(method, tmp_path, env)
     actor = built(run.config, run)
     task = 81
-    measured = live(run, actor, run.suite, (80, task), 2, Tracker()).returns[1]
     rule = run.config.evaluate.rule
+    trials = Trials(run.suite, (80, task), 2, rule, run.config.seed)
+    measured = live(actor, trials, Tracker()).returns[1]
     agent = Agent(actor, Target(*run.suite.target_return), rule, run.config.seed, keys=[task])
     filmed = film(
         agent, run.suite.make(task, "rgb_array"), 2, env_seed(run.config.seed, task), {1, 2}

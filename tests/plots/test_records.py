@@ -8,7 +8,7 @@ import torch
 
 from radt.checkpoint import write_tensors
 from radt.plots import RecordError, outcomes, read_record
-from tests.plots.synthetic import VARIANT, synthetic_record
+from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
 
 
 def test_seeds_of_a_method_are_stacked_in_order() -> None:
@@ -18,7 +18,33 @@ def test_seeds_of_a_method_are_stacked_in_order() -> None:
     assert ra_dt.seeds == (1, 2)
     assert ra_dt.returns.shape == (2, 20, 40)
     assert ra_dt.returns[0].tolist() == records[2]["returns"]
-    assert ra_dt.minutes == pytest.approx(1.5)
+    assert ra_dt.expense.minutes == pytest.approx(1.5)
+
+
+def test_learners_come_first_then_strangers_then_references() -> None:
+    names = ["sweep", "ra-dt+", "mine", "dt", "replay"]
+    records = [{**synthetic_record("dt"), "method": name} for name in names]
+    shown = [outcome.method for outcome in outcomes(records)]
+    assert shown == ["dt", "ra-dt+", "mine", "replay", "sweep"]
+
+
+def test_cost_and_speed_are_those_of_the_record() -> None:
+    slower = {"samples_per_second": 320.0, "decisions_per_second": None}
+    records = [
+        synthetic_record("ra-dt") | MEASURED,
+        synthetic_record("ra-dt", 1) | MEASURED | {"speed": slower},
+    ]
+    expense = outcomes(records)[0].expense
+    assert (expense.parameters, expense.context_steps) == (1234, 150)
+    assert (expense.samples_per_second, expense.decisions_per_second) == (480.0, 2000.0)
+    assert (expense.updates, expense.batch_size) == (6, 8)
+
+
+def test_what_was_not_measured_is_unknown() -> None:
+    old, reference = outcomes([synthetic_record("dt"), synthetic_record("replay") | MEASURED])
+    assert old.expense.context_steps is old.expense.flops_per_decision is None
+    assert reference.expense.parameters is reference.expense.updates is None
+    assert reference.expense.decisions_per_second == 2000.0
 
 
 def test_variants_keep_only_the_records_that_have_them() -> None:

@@ -13,7 +13,7 @@ from radt.experiments.presets import preset_layers
 from radt.plots import write_comparison, write_report
 from radt.plots.prose import command, training_table
 from radt.plots.report import median_task
-from tests.plots.synthetic import SHAPES, VARIANT, synthetic_record
+from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
 
 
 def save(folder: Path, record: dict[str, Any]) -> Path:
@@ -87,16 +87,59 @@ def test_a_comparison_says_the_same_to_readers_and_programs(tmp_path: Path) -> N
     assert plus["seeds"] == 2
     assert content["methods"]["sweep"]["ci95"] is None
     assert content["variants"][VARIANT]["optimum"] == pytest.approx(88.0)
-    assert f"**{plus['mean_31_40']:.1f}**" in page.read_text()
+    assert plus["at_trial_ci95"]["10"][0] < plus["at_trial"]["10"]
+    assert plus["minus_ra_dt"]["ci95"][0] > 0
+    assert f"| 2 | {plus['mean_31_40']:.1f} [" in page.read_text()
     assert all(path.exists() for path in linked(page))
-    assert "Every method acts by the same rule" in page.read_text()
+    assert "The same for every method: action rule" in page.read_text()
+    assert "Not the same" not in page.read_text()
+    assert not (tmp_path / "out" / "learning.png").exists()
+
+
+def test_cost_and_learning_go_into_a_comparison(tmp_path: Path) -> None:
+    paths = [
+        save(tmp_path / "a", synthetic_record("ra-dt") | MEASURED),
+        save(tmp_path / "b", synthetic_record("replay")),
+    ]
+    page = write_comparison(paths, tmp_path)
+    methods = json.loads((tmp_path / "compare.json").read_text())["methods"]
+    assert methods["ra-dt"]["context_steps"] == 150
+    assert methods["ra-dt"]["flops_per_decision"] == 2.5e6
+    assert methods["replay"]["context_steps"] is None
+    assert tmp_path / "learning.png" in linked(page)
 
 
 def test_an_unfair_comparison_is_named(tmp_path: Path) -> None:
     other = synthetic_record("dt") | {"action_rule": {"temperature": 0.0}}
-    paths = [save(tmp_path / "a", other), save(tmp_path / "b", synthetic_record("replay"))]
-    page = write_comparison(paths, tmp_path, "unfair")
-    assert "do not act by the same rule" in page.read_text()
+    longer = synthetic_record("ra-dt")
+    longer["config"]["learn"]["updates"] = 12
+    paths = [
+        save(tmp_path / "a", other),
+        save(tmp_path / "b", longer),
+        save(tmp_path / "c", synthetic_record("replay")),
+    ]
+    text = write_comparison(paths, tmp_path, "unfair").read_text()
+    assert "**Not the same for every method**" in text
+    assert '- action rule: `{"temperature": 0.0}` (dt); ' in text
+    assert "- updates: `6` (dt); `12` (ra-dt)" in text
+
+
+def test_equal_time_is_the_second_table_of_the_first_page(tmp_path: Path) -> None:
+    timed = tmp_path / "wall-5min"
+    longer = synthetic_record("ra-dt")
+    longer["config"]["learn"]["updates"] = 1250
+    paths = [
+        save(timed / "dt-seed0", synthetic_record("dt")),
+        save(timed / "ra-dt-seed0", longer),
+    ]
+    text = write_comparison(paths, timed, wall_minutes=5.0).read_text()
+    assert "Every method trains for 5 minutes" in text
+    assert "`1,250` (ra-dt)" in text
+    assert "Not the same" not in text
+    assert json.loads((timed / "compare.json").read_text())["wall_minutes"] == 5.0
+    page = write_comparison([save(tmp_path / "dt-seed0", synthetic_record("dt"))], tmp_path)
+    assert "## Equal wall time: 5 minutes of training" in page.read_text()
+    assert timed / "compare.md" in linked(page)
 
 
 def test_the_command_makes_the_same_config_again() -> None:

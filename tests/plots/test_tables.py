@@ -4,25 +4,28 @@ import numpy as np
 import pytest
 
 from radt.plots import markdown, method_table
-from tests.plots.synthetic import VARIANT, synthetic_record
+from radt.plots.tables import cost_table, gains_table
+from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
 
 
 def test_a_row_says_how_well_a_method_learns() -> None:
     records = [synthetic_record("ra-dt+", seed) for seed in range(3)]
     (row,) = method_table(records)
     returns = np.array([record["returns"] for record in records])  # [seed, task, trial]
-    assert row.mean == pytest.approx(returns[..., 30:].mean())
-    assert row.at_trial[10] == pytest.approx(returns[..., 9].mean())
+    assert row.score.mean == pytest.approx(returns[..., 30:].mean())
+    assert row.at_trial[10].mean == pytest.approx(returns[..., 9].mean())
     assert row.found_by[40] == pytest.approx((returns > 0).any(axis=2).sum(axis=1).mean())
     assert (row.seeds, row.tasks, row.late, row.improves) == (3, 20, "31-40", True)
-    assert row.over_seeds is not None
-    assert row.over_tasks.low <= row.over_seeds.low <= row.mean <= row.over_seeds.high
+    assert row.score.over_seeds is not None
+    assert row.score.over_tasks.low <= row.score.over_seeds.low <= row.score.mean
+    assert row.score.mean <= row.score.over_seeds.high
 
 
 def test_one_seed_has_no_interval_over_seeds() -> None:
     (row,) = method_table([synthetic_record("ra-dt")])
-    assert row.over_seeds is None
-    assert row.over_tasks.low < row.mean < row.over_tasks.high
+    assert row.score.over_seeds is None
+    assert row.score.over_tasks.low < row.score.mean < row.score.over_tasks.high
+    assert "95 % over seeds" not in markdown([row])
 
 
 def test_a_method_that_finds_nothing_does_not_improve() -> None:
@@ -31,7 +34,7 @@ def test_a_method_that_finds_nothing_does_not_improve() -> None:
     (row,) = method_table([record])
     assert not row.improves
     assert row.after_finding is None
-    assert "| no: +0.0 [0.0, 0.0] |" in markdown([row])
+    assert "| no | +0.0 | [0.0, 0.0] |" in gains_table([row])
 
 
 def test_short_runs_show_the_trials_they_have() -> None:
@@ -47,5 +50,35 @@ def test_markdown_has_a_section_for_each_environment() -> None:
     assert f"**`{VARIANT}`** (a variant" in text
     assert "goals found by trial 1 / 5 / 10 / 20 / 40" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(tables) == 4 * 4  # a head, a rule and two methods each
+    assert len(tables) == 7 * 4  # a head, a rule and two methods each
     assert text.count("minutes a run") == 1
+
+
+def test_differences_are_paired_by_task_and_seed() -> None:
+    ours = [synthetic_record("ra-dt", seed) for seed in range(2)]
+    shifted = [
+        {**record, "method": "dt", "returns": (np.array(record["returns"]) - 5.0).tolist()}
+        for record in ours
+    ]
+    unpaired = synthetic_record("dt", seed=7)
+    rows = {row.method: row for row in method_table([*ours, *shifted, unpaired])}
+    assert rows["ra-dt"].against_base is None
+    against = rows["dt"].against_base
+    assert against is not None
+    assert against.seeds == 2
+    for interval in against.known:  # what tasks and seeds have in common falls out
+        assert (interval.low, interval.high) == pytest.approx((-5.0, -5.0))
+    assert "| -5.0 [-5.0, -5.0] | [-5.0, -5.0] | 2 |" in markdown(list(rows.values()))
+
+
+def test_nothing_is_paired_without_a_common_seed() -> None:
+    rows = method_table([synthetic_record("ra-dt", 0), synthetic_record("dt", 1)])
+    assert [row.against_base for row in rows] == [None, None]
+    assert "minus `ra-dt`" not in gains_table(rows)
+
+
+def test_cost_stands_in_the_table_and_what_is_unknown_is_a_dash() -> None:
+    rows = method_table([synthetic_record("dt"), synthetic_record("ra-dt") | MEASURED])
+    unknown, known = cost_table(rows).splitlines()[2:]
+    assert "| `dt` | - | - | - | - | 6 x 8 | - | - | - | 1.5 |" in unknown
+    assert "| 1,234 | 50 + 100 = 150 | 150 | 2.50 | 6 x 8 | 1,600 | 640 | 2,000 |" in known

@@ -1,6 +1,8 @@
 """Speed against a named baseline, measured on the user's machine: `radt bench`."""
 
 from radt.bench.collect import bench_collect
+from radt.bench.decide import bench_decide
 from radt.bench.evaluate import bench_evaluate
+from radt.bench.train import bench_train
 
-__all__ = ["bench_collect", "bench_evaluate"]
+__all__ = ["bench_collect", "bench_decide", "bench_evaluate", "bench_train"]

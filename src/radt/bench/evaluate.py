@@ -169,12 +169,13 @@ def bench_evaluate(
     tasks: int = 20,
     trials: int = 4,
     seed: int = 0,
+    device: str = "cpu",
     quiet: bool = True,
 ) -> dict[str, Any]:
     """Measure a checkpoint, by default the shipped one, on many tasks at once and one by one."""
     if trials < 1:
         raise RunError(f"--trials must be at least 1, not {trials}")
-    loaded = load(checkpoint or shipped())
+    loaded = load(checkpoint or shipped(), device)
     suite = SUITES[loaded.card.env]
     chosen = choose_tasks(suite, tasks)
     tracker = Tracker(quiet=quiet)
@@ -200,6 +201,7 @@ def bench_evaluate(
         "trials": trials,
         "seed": seed,
         "threads": torch.get_num_threads(),
+        "device": device,
         "seconds": seconds,
         "steps_per_second": rates,
         **compare(sides["together"], sides["alone"]),
@@ -224,11 +226,12 @@ def main(
     checkpoint: Path | None = None,
     tasks: int = 20,
     trials: int = 4,
+    device: str = "cpu",
     json_only: bool = False,
     quiet: bool = False,
 ) -> int:
     """Run the benchmark, write its JSON and print the ratio last."""
-    record = bench_evaluate(checkpoint, tasks, trials, quiet=quiet)
+    record = bench_evaluate(checkpoint, tasks, trials, device=device, quiet=quiet)
     title = f"evaluating {record['method']} on {record['env']}"
     publish(record, title, _rows(record), out or OUT, json_only)
     return 0

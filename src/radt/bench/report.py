@@ -10,10 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from radt.experiments.provenance import code_version, machine
+from radt.experiments.provenance import machine
 from radt.files import atomic_write
+from radt.version import code_version
 
-Rows = Sequence[tuple[str, str]]
+Rows = Sequence[tuple[str, ...]]
 
 
 def with_provenance(name: str, measured: Mapping[str, Any], ratio: float) -> dict[str, Any]:
@@ -28,7 +29,12 @@ def with_provenance(name: str, measured: Mapping[str, Any], ratio: float) -> dic
 
 
 def publish(
-    record: Mapping[str, Any], title: str, rows: Rows, out: Path, json_only: bool = False
+    record: Mapping[str, Any],
+    title: str,
+    rows: Rows,
+    out: Path,
+    json_only: bool = False,
+    columns: Sequence[str] = ("", ""),
 ) -> None:
     """Write the record to a file and print it: one JSON object, or a table and the ratio."""
     content = json.dumps(record, allow_nan=False)
@@ -36,12 +42,12 @@ def publish(
     if json_only:
         print(content)
         return
-    table = Table(title=title, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in rows:
-        table.add_row(name, value)
+    table = Table(title=title, show_header=any(columns))
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*row)
     console = Console(highlight=False)
     console.print(table)
     console.print(f"written to {out}", style="dim", soft_wrap=True)
-    print(f"ratio {record['ratio']:.1f}")
+    print(f"ratio {record['ratio']:.2f}")

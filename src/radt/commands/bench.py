@@ -59,4 +59,64 @@ class BenchEvaluateVerb(Verb):
         from radt.bench.evaluate import main
 
         common = self.common
-        main(self.out, self.checkpoint, self.tasks, self.trials, common.json, common.quiet)
+        main(
+            self.out,
+            self.checkpoint,
+            self.tasks,
+            self.trials,
+            common.device,
+            common.json,
+            common.quiet,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchTrainVerb(Verb):
+    """Measure sequences and action targets per second of every method at the paper's sizes.
+
+    Try:
+      radt bench train
+      radt bench train --envs dark-room-10x10 --methods ad,ra-dt      the smallest room only
+    """
+
+    envs: str = "dark-room-10x10,dark-room-20x20,dark-room-40x20"  # the last one's ratio counts
+    methods: Annotated[str | None, arg(help_behavior_hint="(default: all that learn)")] = None
+    """Names with commas between them; ra-dt and ad must be among them."""
+    micro_batch: int = 1  # sequences that go forward and backward together
+    out: Path = Path("results/bench/train.json")  # where the JSON goes
+
+    def execute(self) -> None:
+        """Measure and print the ratio last."""
+        from radt.bench.train import main
+
+        common = self.common
+        main(
+            self.out,
+            self.envs.split(","),
+            None if self.methods is None else self.methods.split(","),
+            self.micro_batch,
+            common.device,
+            common.json,
+            common.quiet,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchDecideVerb(Verb):
+    """Measure what a decision costs beside the policy's forward pass: embed, search, policy.
+
+    Try:
+      radt bench decide
+      radt bench decide --threads 1
+    """
+
+    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
+    steps: int = 25  # decisions that are timed, once the window is full
+    out: Path = Path("results/bench/decide.json")  # where the JSON goes
+
+    def execute(self) -> None:
+        """Measure and print the ratio last."""
+        from radt.bench.decide import main
+
+        common = self.common
+        main(self.out, self.env, self.steps, common.device, common.json, common.quiet)

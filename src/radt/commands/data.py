@@ -63,6 +63,35 @@ class InfoVerb(Verb):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CurvesVerb(Verb):
+    """Draw how the source of one or more datasets learned, and write the numbers beside it.
+
+    Try:
+      radt data curves dark-key-door-10x10 dark-key-door-10x10-persist --out source.png
+    """
+
+    datasets: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="ENV|DIR ...")
+    ]  # names of environments or folders of datasets
+    out: Path = Path("source.png")  # the picture; the numbers go beside it as .json
+
+    def execute(self) -> None:
+        """Measure, draw and print."""
+        from radt.data import Dataset
+        from radt.plots.source import draw_source
+
+        folders = [find_dataset(name) for name in self.datasets]
+        curves = draw_source([Dataset.open(folder) for folder in folders], self.out)
+        lines = []
+        for curve in curves:
+            best = "" if curve.optimum is None else f" of {curve.optimum:.1f}"
+            learned = "" if curve.learned is None else f", {curve.learned:.0%} of tasks learned"
+            lines.append(f"{curve.label}: {curve.last_tenth:.1f}{best} at the end{learned}")
+        values = {"out": str(self.out), "curves": [dataclasses.asdict(curve) for curve in curves]}
+        self.common.answer(values, "\n".join([*lines, str(self.out)]))
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerifyVerb(Verb):
     """Read every file of a dataset and compare it with the manifest's hashes and shapes."""
 

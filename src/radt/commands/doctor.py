@@ -122,8 +122,10 @@ def check_run() -> str:
     from radt.collect import collect
     from radt.data import Dataset
     from radt.envs.suite import SUITES
+    from radt.experiments.evaluate import evaluate
     from radt.experiments.provenance import Stopwatch
-    from radt.experiments.run import Run, evaluate, train
+    from radt.experiments.run import Run
+    from radt.experiments.train import train
 
     config = preset("dark-room-10x10", "ra-dt+", "smoke", "learn.evaluate_every=0")
     with tempfile.TemporaryDirectory(prefix="radt-doctor-") as name:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -13,7 +13,7 @@ from radt.commands.flags import Verb
 
 if TYPE_CHECKING:
     from radt.envs.suite import TaskSuite
-    from radt.icl import ICLResult
+    from radt.experiments.evaluate import Trials
     from radt.loading import Loaded
 
 
@@ -45,8 +45,11 @@ class EvaluateVerb(Verb):
     def execute(self) -> None:
         """Evaluate, write the record and show it."""
         from radt.commands.summary import show_result
+        from radt.experiments.evaluate import live, result_record
+        from radt.experiments.trace import tracing
         from radt.files import atomic_write
         from radt.loading import load
+        from radt.track import Tracker
 
         if self._completes_a_run():
             self._complete()
@@ -54,7 +57,16 @@ class EvaluateVerb(Verb):
         loaded = load(self.source, self.common.device)
         suite = self._suite(loaded)
         path = self.out or self._default_out(suite)
-        record = self._record(loaded, suite, self._live(loaded, suite, path))
+        trials, tracker = self._trials(loaded, suite), Tracker(quiet=self.common.quiet)
+        with tracing(path.with_suffix(".trace.jsonl") if self.trace else None) as trace:
+            result = live(loaded.method, trials, tracker, trace)
+        record = {
+            "experiment": "evaluate",
+            "method": loaded.card.method,
+            "trained_on": loaded.card.env,
+            "split": self.tasks,
+            **result_record(trials, result),
+        }
         atomic_write(path, (json.dumps(record) + "\n").encode())
         self.common.answer({"out": str(path), **record}, *show_result(record, path))
 
@@ -93,51 +105,8 @@ class EvaluateVerb(Verb):
         folder = self.source if self.source.is_dir() else self.source.parent
         return folder / f"evaluate-{suite.name}-{self.tasks}-seed{self.seed}.json"
 
-    def _live(self, loaded: Loaded, suite: TaskSuite, path: Path) -> ICLResult:
-        from radt.experiments.trace import Trace
-        from radt.icl import in_context_learning
-        from radt.track import Tracker
+    def _trials(self, loaded: Loaded, suite: TaskSuite) -> Trials:
+        from radt.experiments.evaluate import Trials
 
-        tasks = self._tasks(suite)
-        env = suite.make_vec(tasks)
-        mode = env.metadata["autoreset_mode"]
-        agent = loaded.agent(len(tasks), self.seed, mode, keys=tasks)
-        trials = self.trials or suite.trials
-        trace = Trace(path.with_suffix(".trace.jsonl")) if self.trace else None
-        tracker = Tracker(quiet=self.common.quiet)
-        tracker.start("evaluate", total=trials)
-
-        def note(result: ICLResult, trial: int) -> None:
-            tracker.log(trial, mean_return=float(result.returns[:, trial - 1].mean()))
-
-        watcher = None if trace is None else trace.after_step
-        try:
-            return in_context_learning(agent, env, trials, self.seed, watcher, note)
-        finally:
-            tracker.finish()
-            env.close()
-            if trace is not None:
-                trace.close()
-
-    def _tasks(self, suite: TaskSuite) -> tuple[int, ...]:
-        return suite.eval_tasks if self.tasks == "eval" else suite.train_tasks
-
-    def _record(self, loaded: Loaded, suite: TaskSuite, result: ICLResult) -> dict[str, Any]:
-        from radt.experiments.provenance import code_version, machine
-        from radt.experiments.run import optima
-
-        return {
-            "experiment": "evaluate",
-            "env": suite.name,
-            "trained_on": loaded.card.env,
-            "method": loaded.card.method,
-            "seed": self.seed,
-            "split": self.tasks,
-            "tasks": list(self._tasks(suite)),
-            "returns": result.returns.tolist(),  # [task][trial]
-            "first_reward": result.first_reward.tolist(),
-            "optimum": optima(suite, self._tasks(suite)),
-            "action_rule": asdict(loaded.rule),
-            "code_version": code_version(),
-            "machine": machine(),
-        }
+        tasks = suite.eval_tasks if self.tasks == "eval" else suite.train_tasks
+        return Trials(suite, tasks, self.trials or suite.trials, loaded.rule, self.seed)

@@ -25,8 +25,9 @@ class Common:
     """Flags of every verb."""
 
     device: str = "cpu"  # where networks compute: cpu, cuda, cuda:1, mps
-    threads: Annotated[int | None, arg(help_behavior_hint="(default: all cores)")] = None
-    """Threads of a process; for collecting: how many processes of one thread."""
+    threads: Annotated[int | None, arg(help_behavior_hint="(default: measured or all)")] = None
+    """Threads that networks compute with. Training measures the best number unless it is given;
+    collecting takes as many processes instead."""
     quiet: bool = False  # no progress, only the result
     json: bool = False  # print one JSON object and nothing else
 

@@ -75,7 +75,7 @@ class ShowVerb(RunWords):
         """Compose and print a table."""
         from rich.table import Table
 
-        from radt.config import leaves
+        from radt.decode import leaves
 
         config, sources = self.compose()
         values = leaves(config.to_json())
@@ -108,11 +108,12 @@ class DiffVerb(Verb):
 
     def execute(self) -> None:
         """Compare and print."""
-        from radt.config import differences, from_json
+        from radt.config import from_json
+        from radt.decode import differences
 
         files = [path / "config.json" if path.is_dir() else path for path in self.pair]
         configs = [from_json(read_values(file), where=str(file)) for file in files]
-        changes = differences(*configs)
+        changes = differences(*(config.to_json() for config in configs))
         values = {"files": list(map(str, files)), "differences": changes}
         self.common.answer(values, escape("\n".join(changes) or "no difference"))
 

@@ -174,6 +174,15 @@ class Dataset:
             self.manifest, left, self.episodes.rows(kept), self._first[kept], self._steps
         )
 
+    def thinned(self, every: int) -> Dataset:
+        """Keep every n-th episode of each task, from the first on; the steps are shared."""
+        if every < 1:
+            raise ValueError(f"every n-th episode needs n of at least 1, not {every}")
+        kept = self.episodes.index % every == 0
+        return Dataset(
+            self.manifest, self.tasks, self.episodes.rows(kept), self._first[kept], self._steps
+        )
+
     def windows(self, episode_rows: ArrayLike, start: ArrayLike, length: int) -> Batch:
         """Cut `length` steps from each episode, fewer and padded where the episode ends."""
         rows, begin = _whole_numbers(episode_rows, start)
@@ -209,6 +218,8 @@ class Dataset:
         if task not in self.tasks or not rows.size:
             raise ValueError(f"task {task} has no complete episode among the chosen tasks")
         lengths = self.episodes.length[rows]
+        if not np.array_equal(np.diff(self.episodes.index[rows]), np.ones(len(rows) - 1)):
+            raise ValueError(f"the history of task {task} was thinned out; open the whole dataset")
         count = int(lengths.sum())
         steps = self._steps.read(self._first[rows[:1]], np.array([count]), count)
         return History(

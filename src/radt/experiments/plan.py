@@ -6,14 +6,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import nn
 
 from radt.config import RunConfig
 from radt.data.manifest import MANIFEST
 from radt.envs.suite import SUITES
 from radt.experiments.run import CHECKPOINT, RESULT, Run, dataset_path
-from radt.methods import METHODS
-from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.experiments.train import EMBEDDER_STATE
+from radt.methods import METHODS, Method
+from radt.methods.method import blueprint
 
 # Measured on two CPU cores with Dark-Room 10x10 at laptop budget; another machine differs, the
 # order of magnitude holds. Times of networks grow with parameters x tokens x examples.
@@ -47,25 +48,19 @@ class Phase:
 def plan_run(config: RunConfig, out: Path) -> list[Phase]:
     """List the phases of a run in order."""
     run, entry = Run(config, out), METHODS[config.method]
+    spaces = run.suite.spaces
+    method = blueprint(config.method, spaces, config.options, config.embedder, config.seed)
     phases = []
     if entry.learns:
+        done = (out / CHECKPOINT).exists()
         phases.append(_collect(config))
-        if entry.embeds:
-            model, updates = config.embedder.model, config.embedder.updates
-            path = out / "embedder.safetensors"
-            done = (out / CHECKPOINT).exists()
-            phases.append(_train(config, "embedder", model, updates, path, done))
-        model, updates, path = config.options.model, config.learn.updates, out / CHECKPOINT
-        phases.append(_train(config, "train", model, updates, path, path.exists()))
-    phases.append(_evaluate(run))
+        if entry.trains_embedder:
+            updates, path = config.embedder.updates, out / EMBEDDER_STATE
+            phases.append(_train(config, method, "embedder", updates, path, done))
+        updates, path = config.learn.updates, out / CHECKPOINT
+        phases.append(_train(config, method, "policy", updates, path, done))
+    phases.append(_evaluate(run, method))
     return phases
-
-
-def parameters(config: RunConfig, model: ModelConfig, retrieves: bool) -> int:
-    """Count a network's weights without making room for them."""
-    with torch.device("meta"):
-        network = DecisionTransformer(SUITES[config.env].spaces, model, 0, retrieves)
-    return sum(weight.numel() for weight in network.parameters())
 
 
 def _collect(config: RunConfig) -> Phase:
@@ -85,14 +80,13 @@ def _collect(config: RunConfig) -> Phase:
 
 
 def _train(
-    config: RunConfig, name: str, model: ModelConfig, updates: int, path: Path, done: bool
+    config: RunConfig, method: Method, part: str, updates: int, path: Path, done: bool
 ) -> Phase:
-    retrieves = name == "train" and METHODS[config.method].embeds
-    weights = parameters(config, model, retrieves)
-    tokens = config.learn.batch_size * _context_len(config) * _tokens_per_step(model)
-    each = weights * tokens * MEASURED["train_seconds_per_parameter_token"]
+    weights = _weights(method.networks[part])
+    work = config.learn.batch_size * _work(method, part)
+    each = work * MEASURED["train_seconds_per_parameter_token"]
     return Phase(
-        name=name,
+        name="train" if part == "policy" else part,
         steps=f"{updates:,} updates",
         minutes=updates * (each + MEASURED["update_overhead_seconds"]) / 60,
         megabytes=weights * 4 * 4 / 1e6,  # weights and two moments to go on from, and a checkpoint
@@ -101,17 +95,14 @@ def _train(
     )
 
 
-def _evaluate(run: Run) -> Phase:
+def _evaluate(run: Run, method: Method) -> Phase:
     config, suite = run.config, run.suite
     tasks = len(run.tasks[1])
     places = 1 + len(config.evaluate.also_on)
     steps = config.evaluate.trials * suite.spaces.horizon * places
     each = MEASURED["act_overhead_seconds"]
-    if METHODS[config.method].learns:
-        model = config.options.model
-        weights = parameters(config, model, METHODS[config.method].embeds)
-        tokens = tasks * _context_len(config) * _tokens_per_step(model)
-        each += weights * tokens * MEASURED["act_seconds_per_parameter_token"]
+    if "policy" in method.networks:
+        each += tasks * _work(method, "policy") * MEASURED["act_seconds_per_parameter_token"]
     path = run.out / RESULT
     return Phase(
         name="evaluate",
@@ -123,11 +114,12 @@ def _evaluate(run: Run) -> Phase:
     )
 
 
-def _context_len(config: RunConfig) -> int:
-    options = config.options
-    holder = getattr(options, "memory", options)
-    return int(holder.context_len)
+def _work(method: Method, part: str) -> int:
+    """Multiply a network's weights by the tokens that one example feeds it."""
+    network = method.networks[part]
+    per_step = getattr(getattr(network, "embed", None), "per_step", 1)
+    return _weights(network) * method.context.input_steps * int(per_step)
 
 
-def _tokens_per_step(model: ModelConfig) -> int:
-    return 1 if model.tokens == "fused" else 3 + model.return_to_go
+def _weights(network: nn.Module) -> int:
+    return sum(weight.numel() for weight in network.parameters())

@@ -20,7 +20,7 @@ SMALL_MODEL = {"layers": 3, "width": 64, "heads": 4, "dropout": 0.0, "tokens": "
 TINY_MODEL = {**SMALL_MODEL, "layers": 1, "width": 16, "heads": 2}
 
 BUDGETS: dict[str, dict[str, Any]] = {
-    "paper": {"embedder": {"model": PAPER_MODEL}},
+    "paper": {},
     "laptop": {
         "learn": {
             "updates": 2000,
@@ -31,7 +31,6 @@ BUDGETS: dict[str, dict[str, Any]] = {
             "evaluate_every": 1000,
             "save_every": 250,
         },
-        "embedder": {"model": {**SMALL_MODEL, "layers": 2}, "updates": 500},
     },
     "smoke": {
         "collect": {"transitions": 512, "n_steps": 256, "n_epochs": 1, "rollouts_per_part": 1},
@@ -44,15 +43,36 @@ BUDGETS: dict[str, dict[str, Any]] = {
             "log_every": 2,
             "save_every": 2,
         },
-        "embedder": {"model": TINY_MODEL, "updates": 3},
         "evaluate": {"trials": 2, "validation_trials": 1},
     },
 }
 
 MODELS = {"paper": PAPER_MODEL, "laptop": SMALL_MODEL, "smoke": TINY_MODEL}
 
+EMBEDDER: dict[str, dict[str, Any]] = {  # by name and budget
+    "dt": {
+        "paper": {"model": PAPER_MODEL},
+        "laptop": {"model": {**SMALL_MODEL, "layers": 2}, "updates": 500},
+        "smoke": {"model": TINY_MODEL, "updates": 3},
+    },
+    "lm": {
+        "paper": {"model": "bert-base-uncased", "tokens": "interleaved"},
+        "laptop": {},
+        "smoke": {},
+    },
+}
+
 METHOD: dict[str, dict[str, Any]] = {
     "dt": {"options": {"best_fraction": 0.4}},
+    "dt-2ep": {"options": {"best_fraction": 0.4}},
+    "dpt": {"options": {"best_fraction": 0.4}},
+    "ra-dt-lm": {  # a language model is slow, so that fewer and repeated questions are asked
+        "options": {
+            "episode_every": 4,
+            "memory": {"retrieve_every": 10},
+            "training": {"query_offsets": (0, 25), "query_dropout": 0.0},
+        }
+    },
     "ra-dt+": {
         "options": {
             "best_fraction": 0.4,
@@ -69,6 +89,10 @@ ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
 ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ from 10x10
     "dark-room-20x20": {"context_len": 100},
     "dark-room-40x20": {"context_len": 100, "batch_size": 32},
+    "dark-key-door-20x20": {"context_len": 100},
+    "dark-key-door-20x20-persist": {"context_len": 100},
+    "dark-key-door-40x20": {"context_len": 100, "batch_size": 32},
+    "dark-key-door-40x20-persist": {"context_len": 100, "batch_size": 32},
 }
 
 
@@ -84,8 +108,10 @@ def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
     ]
     if budget != "paper":
         layers.append(Layer(f"budget {budget}", {"evaluate": {"rule": ACTION_RULE}}))
-    if entry.learns:
+    if "model" in entry.options.__dataclass_fields__:
         layers.append(Layer(f"budget {budget}", {"options": {"model": MODELS[budget]}}))
+    if entry.embedder in EMBEDDER:
+        layers.append(Layer(f"budget {budget}", {"embedder": EMBEDDER[entry.embedder][budget]}))
     if method == "ra-dt+" or (method in METHOD and budget != "paper"):
         layers.append(Layer(f"method {method}", METHOD[method]))
     return layers

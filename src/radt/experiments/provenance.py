@@ -1,15 +1,13 @@
-"""Where a result comes from: code version, machine, and how long each phase took."""
+"""Where a result comes from: which machine, and how long each phase took."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +15,6 @@ import torch
 
 from radt.decode import decode
 from radt.files import atomic_write
-
-CHECKOUT = Path(__file__).parents[3]
-
-
-def code_version() -> str:
-    """Return the package's version and, in a checkout, the commit it runs from."""
-    if not (CHECKOUT / ".git").exists():  # the commit of whatever surrounds us would mislead
-        return version("radt")
-    try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=CHECKOUT,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return version("radt")
-    return f"{version('radt')}+{described}"
 
 
 def machine() -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,17 @@ class Trace:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+@contextmanager
+def tracing(path: Path | None) -> Iterator[Trace | None]:
+    """Write a trace to a file while inside, or none."""
+    trace = None if path is None else Trace(path)
+    try:
+        yield trace
+    finally:
+        if trace is not None:
+            trace.close()
 
 
 def _candidates(retrieval: Retrieval, row: int, entries: Entries) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ never touched. Each score becomes one line of `results/tuning.jsonl`.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,13 +22,16 @@ from radt.checkpoint import load_checkpoint
 from radt.config import Layer, compose, overrides
 from radt.data import Dataset
 from radt.envs.suite import SUITES
+from radt.experiments.evaluate import Trials, live, load_method
 from radt.experiments.presets import preset_layers
-from radt.experiments.provenance import Stopwatch, code_version
-from radt.experiments.run import Run, collect, live, load_method, train
+from radt.experiments.provenance import Stopwatch
+from radt.experiments.run import Run, build, collect
+from radt.experiments.train import train
 from radt.icl import ICLResult
-from radt.methods import METHODS, Method
+from radt.methods import Method
 from radt.metrics import after_finding, found_by, improvement, late_score, nested_interval
 from radt.track import Tracker
+from radt.version import code_version
 
 LOG = Path("results/tuning.jsonl")
 
@@ -59,21 +61,18 @@ def tune(one: Try) -> None:
     run = Run(config, one.out, threads=one.threads)
     trained = _trained(run, one.weights, watch)
     for rule in [_rule(text) for text in one.rules] or [config.evaluate.rule]:
-        evaluated = dataclasses.replace(config.evaluate, rule=rule)
-        ruled = Run(dataclasses.replace(config, evaluate=evaluated), one.out)
         for name in (one.env, *config.evaluate.also_on):
-            trials = config.evaluate.trials
-            result = live(ruled, trained, SUITES[name], run.tasks[1], trials, Tracker())
-            _record(one, name, rule, result, watch)
+            count = config.evaluate.trials
+            trials = Trials(SUITES[name], run.tasks[1], count, rule, config.seed)
+            _record(one, name, rule, live(trained, trials, Tracker()), watch)
 
 
 def _trained(run: Run, weights: Path | None, watch: Stopwatch) -> Method:
     if weights is None:
         train(run, Dataset.open(collect(run.config)), watch)
         return load_method(run)
-    method, card = load_checkpoint(weights)
-    entry, spaces, seed = METHODS[run.config.method], card.spaces, card.seed
-    changed = entry.build(spaces, run.config.options, seed, getattr(method, "embedder", None))
+    method, _ = load_checkpoint(weights)
+    changed = build(run)
     for part, network in method.networks.items():
         changed.networks[part].load_state_dict(network.state_dict())
     return changed

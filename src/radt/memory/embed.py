@@ -7,21 +7,38 @@ sub-trajectory becomes the mean of what the trunk made of its state tokens.
 from __future__ import annotations
 
 import hashlib
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from radt.model.attention import Place
-from radt.model.policy import DecisionTransformer
+from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.registry import Registry
+from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 
 
 class Embedder(Protocol):
     """g: maps sub-trajectories, whose last action and reward are still unknown, to vectors."""
 
-    width: int
-    fingerprint: str  # changes with anything that changes the vectors
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        ...
+
+    @property
+    def network(self) -> nn.Module | None:
+        """The weights that a checkpoint carries; None where a public model is known by name."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with anything that changes the vectors; asked for when all weights are there."""
+        ...
 
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
         """Embed prefixes as [B, width]; state tokens marked in `dropped` [B, L] are left out."""
@@ -44,13 +61,38 @@ class IncrementalEmbedder(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class EmbedderEntry:
+    """A registered embedder: its options and how it is built, also where there is no memory.
+
+    One that `learns` is trained on the data first: its network is then a Decision Transformer of
+    the size `options.model`, trained for `options.updates` updates.
+    """
+
+    options: type[Any]
+    build: Callable[[TaskSpaces, Any, int], Embedder]
+    learns: bool = False
+
+
+EMBEDDERS: Registry[EmbedderEntry] = Registry("embedders")
+
+
 class DecisionTransformerEmbedder:
     """The mean of the state tokens' last hidden states in a frozen Decision Transformer."""
 
     def __init__(self, model: DecisionTransformer) -> None:
         self.model = model.eval().requires_grad_(False)
         self.width = model.config.width
-        self.fingerprint = fingerprint(model)
+
+    @property
+    def network(self) -> nn.Module:
+        """The Decision Transformer."""
+        return self.model
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the weights as they are when it is first asked for."""
+        return fingerprint(self.model)
 
     @torch.no_grad()
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
@@ -93,7 +135,8 @@ class DecisionTransformerStepper:
         column = self.length[rows] % self.size
         self.length[rows] += 1
         length = self.length[rows]
-        place = Place(rows, column, seen=self.columns < length[:, None])
+        seen = self.columns < length[:, None]  # [B, C]
+        place = Place(rows, column[:, None], seen[:, None])
         token = self.model.embed(latest, past=True)  # holds the action before, not the one asked
         context = self.model.context(latest, None)
         hidden = self.model.trunk.step(token, self.caches, place, context)  # [B, 1, width]
@@ -110,3 +153,19 @@ def fingerprint(model: DecisionTransformer) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class DTEmbedderOptions:
+    """The Decision Transformer whose hidden states are the keys of a memory."""
+
+    model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
+    updates: int = 100_000
+
+
+def build(spaces: TaskSpaces, options: DTEmbedderOptions, seed: int) -> DecisionTransformerEmbedder:
+    """Build the embedder, still untrained, as the registry asks for it."""
+    return DecisionTransformerEmbedder(DecisionTransformer(spaces, options.model, seed))
+
+
+EMBEDDERS.register("dt", EmbedderEntry(DTEmbedderOptions, build, learns=True))

@@ -8,6 +8,7 @@ tells how things went on.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -32,6 +33,11 @@ class Entries:
 
     def __len__(self) -> int:
         return len(self.task)
+
+    @cached_property
+    def most_per_episode(self) -> int:
+        """The largest number of entries that one trajectory has."""
+        return int(torch.unique(self.episode, return_counts=True)[1].max()) if len(self) else 0
 
     def rows(self, index: Tensor) -> Entries:
         """Select entries."""

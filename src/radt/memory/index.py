@@ -17,7 +17,6 @@ from torch import Tensor
 from radt.registry import Registry
 
 GRID = 2.0**20
-SORTED_BELOW = 4096  # up to here a full stable sort is cheaper than mending the ties of a top-k
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -92,7 +91,7 @@ class FlatIndex:
     def _ids_of(self, partition: Tensor) -> Tensor:
         """List the ids of each query's partition in rising order, [B, longest]."""
         if self._members is None:
-            self._members = _group(self.partition)
+            self._members = group(self.partition)
         if not self._members.numel():
             return torch.full((len(partition), 0), -1)
         known = (partition >= 0) & (partition < len(self._members))
@@ -100,11 +99,14 @@ class FlatIndex:
         return torch.where(known[:, None], rows, -1)
 
 
-def _group(partition: Tensor) -> Tensor:
-    """Turn a partition number per id, [N], into a table of ids per partition, [P, longest]."""
+def group(partition: Tensor, partitions: int = 0) -> Tensor:
+    """Turn a partition number per id, [N], into rising ids per partition, [P, longest], then -1.
+
+    There are at least so many `partitions`, whether or not all of them have ids.
+    """
     if not len(partition):
-        return torch.zeros(0, 0, dtype=torch.int64)
-    count = torch.bincount(partition)
+        return torch.full((partitions, 0), -1)
+    count = torch.bincount(partition, minlength=partitions)
     order = torch.sort(partition, stable=True).indices
     column = torch.arange(len(partition)) - (count.cumsum(0) - count)[partition[order]]
     table = torch.full((len(count), int(count.max())), -1)
@@ -113,25 +115,15 @@ def _group(partition: Tensor) -> Tensor:
 
 
 def best_first(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k best scores of each row and their columns; ties go to the last column.
+    """Return the k best scores on the grid of each row and their columns; ties go to the last.
 
     The last is the newest: an agent that lives on must be able to find what it did lately.
     """
-    k, last_column = min(k, scores.shape[1]), scores.shape[1] - 1
-    if scores.shape[1] <= SORTED_BELOW:
-        order = torch.sort(scores.flip(1), dim=1, descending=True, stable=True)
-        return order.values[:, :k], last_column - order.indices[:, :k]
-    values, columns = scores.topk(k, dim=1)
-    last = values[:, -1:]  # [B, 1]
-    at_last = scores == last
-    crowded = at_last.sum(1) > (values == last).sum(1)
-    for row in crowded.nonzero().squeeze(1).tolist():
-        room = values[row] == last[row]
-        columns[row, room] = at_last[row].nonzero().squeeze(1)[-int(room.sum()) :]
-    by_column = columns.argsort(dim=1, descending=True)
-    values, columns = values.gather(1, by_column), columns.gather(1, by_column)
-    order = torch.sort(values, dim=1, descending=True, stable=True)
-    return order.values, columns.gather(1, order.indices)
+    count = scores.shape[1]
+    column = torch.arange(count, device=scores.device)
+    rank = scores.double().mul_(GRID * count).add_(column)  # whole numbers, so no two are equal
+    best = rank.topk(min(k, count), dim=1).indices
+    return scores.gather(1, best), best
 
 
 def pad(scores: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from radt.data.reader import free_memory
 from radt.files import atomic_write
 from radt.memory.embed import Embedder
 from radt.memory.entries import Entries, deduplicate, key_start
@@ -26,7 +27,7 @@ from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
 VERSION = "1"
-MOST = 100_000  # steps of a context, candidates of a search, chunks of a query
+MOST = 100_000  # steps of a context, candidates of a search, chunks of a query, slots
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,11 @@ def read_memory(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
     """Read a saved memory's tensors and what it says its keys and chunks depend on."""
     if not path.exists():
         raise MemoryFileError(f"there is no memory at {path}; save one first, or start empty")
+    if (size := path.stat().st_size) > (free := free_memory()):
+        raise MemoryFileError(
+            f"{path} has {size} bytes, but only {free} fit into RAM; free some, or start with an "
+            "empty memory"
+        )
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
@@ -206,14 +212,19 @@ def read_memory(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
 
 
 def _check_columns(keys: Tensor, entries: Entries, chunks: Batch, like: Batch) -> None:
-    """Refuse columns of different lengths, and chunks of other shapes or types than ours."""
+    """Refuse columns of different lengths, or of other shapes or types than ours."""
     named = {"keys": keys, **_columns("entry", entries), **_columns("chunk", chunks)}
+    ours = {**_columns("entry", Entries.none()), **_columns("chunk", like)}
     for name, tensor in named.items():
         if tensor.ndim < 1 or len(tensor) != len(keys):
             raise ValueError(f"{name} is {list(tensor.shape)} beside {len(keys)} keys")
-    for name, ours in _columns("chunk", like).items():
-        if (named[name].shape[1:], named[name].dtype) != (ours.shape[1:], ours.dtype):
+    for name, own in ours.items():
+        if (named[name].shape[1:], named[name].dtype) != (own.shape[1:], own.dtype):
             raise ValueError(f"{name} is {named[name].dtype}{list(named[name].shape)}")
+    if keys.dtype != torch.float32:
+        raise ValueError(f"keys are {keys.dtype}, not torch.float32")
+    if len(entries) and not 0 <= int(entries.task.min()) <= int(entries.task.max()) <= MOST:
+        raise ValueError(f"the slots of entries must lie in 0..{MOST}")
 
 
 def _columns(prefix: str, record: Entries | Batch) -> dict[str, Tensor]:

@@ -47,23 +47,18 @@ def retrieve(
     """
     wanted = top_l if cut_off is None else 2 * top_l
     alone = bool((queries.episode < 0).all())  # at inference nobody's own trial is stored yet
-    own = (
-        0 if alone else _entries_per_episode(entries)
-    )  # so many may turn out to be the query's own
+    own = 0 if alone else entries.most_per_episode  # so many may turn out to be the query's own
     partition = queries.task if own_task_only else None
     relevance, ids = index.search(queries.vectors, wanted + own, partition)
     relevance, ids = relevance.cpu(), ids.cpu()
-    verdict = torch.full_like(ids, Verdict.OUTSCORED)
-    if len(entries):
+    verdict = torch.where(ids < 0, int(Verdict.ABSENT), int(Verdict.OUTSCORED))
+    if own:
         is_own = entries.episode[ids.clamp_min(0)] == queries.episode[:, None]
-        verdict[is_own] = Verdict.OWN_TRAJECTORY
-    others = verdict == Verdict.OUTSCORED
-    verdict[others & (others.cumsum(1) > wanted)] = Verdict.BEYOND_L  # however many were own
+        verdict[is_own & (ids >= 0)] = Verdict.OWN_TRAJECTORY
+        _stand_first(verdict, wanted)  # however many were own
     if cut_off is not None:
         verdict[(relevance > cut_off) & (verdict == Verdict.OUTSCORED)] = Verdict.TOO_SIMILAR
-    verdict[ids < 0] = Verdict.ABSENT
-    standing = verdict == Verdict.OUTSCORED
-    verdict[standing & (standing.cumsum(1) > top_l)] = Verdict.BEYOND_L
+        _stand_first(verdict, top_l)
     return Retrieval(
         ids=ids,
         relevance=relevance,
@@ -74,11 +69,10 @@ def retrieve(
     )
 
 
-def _entries_per_episode(entries: Entries) -> int:
-    """Return the largest number of entries that one trajectory has."""
-    if not len(entries):
-        return 0
-    return int(torch.unique(entries.episode, return_counts=True)[1].max())
+def _stand_first(verdict: Tensor, count: int) -> None:
+    """Let only the first `count` of each row's candidates that still stand go on standing."""
+    standing = verdict == Verdict.OUTSCORED
+    verdict[standing & (standing.cumsum(1) > count)] = Verdict.BEYOND_L
 
 
 def blend_queries(vectors: Tensor, others: Tensor, alpha_blend: float) -> Tensor:
@@ -87,20 +81,18 @@ def blend_queries(vectors: Tensor, others: Tensor, alpha_blend: float) -> Tensor
 
 
 def draw_from_own_task(
-    queries: Queries, entries: Entries, members: list[Tensor], top_k: int, rng: np.random.Generator
+    queries: Queries, entries: Entries, members: Tensor, top_k: int, rng: np.random.Generator
 ) -> Tensor:
     """Draw random chunks of each query's own task, [B, k] ids: the rule for very short queries.
 
-    `members[task]` lists the ids to draw from. A draw that hits the query's own trajectory counts
-    as nothing found, -1.
+    `members[task]` lists the ids to draw from, then -1. A draw that hits the query's own trajectory
+    counts as nothing found, -1.
     """
-    chosen = torch.full((len(queries), top_k), -1)
     places = torch.from_numpy(rng.random((len(queries), top_k)))
-    for row, task in enumerate(queries.task.tolist()):
-        ids = members[task]
-        if len(ids):
-            chosen[row] = ids[(places[row] * len(ids)).long()]
     if not len(entries):
-        return chosen
+        return torch.full((len(queries), top_k), -1)
+    ids = members[queries.task]  # [B, longest]
+    count = (ids >= 0).sum(1, keepdim=True)  # [B, 1]
+    chosen = ids.gather(1, (places * count).long())
     is_own = entries.episode[chosen.clamp_min(0)] == queries.episode[:, None]
     return chosen.masked_fill(is_own, -1)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from radt.config import RunConfig, compose, leaves
+from radt.config import RunConfig, compose
+from radt.decode import leaves
+from radt.experiments.measured import validations
 from radt.experiments.presets import preset_layers
+from radt.files import atomic_write
 from radt.metrics import EARLY
 from radt.plots.records import Record
-from radt.plots.tables import Row, count, plain_table
+from radt.plots.rows import Row
+from radt.plots.tables import count, plain_table
 
 MARKS = 5  # rows of the training table where there was no validation
 PHASES = {"embedder": "the embedder", "train": "the policy"}
@@ -22,14 +27,12 @@ PHASES = {"embedder": "the embedder", "train": "the policy"}
 def in_words(row: Row, split: str) -> str:
     """Say in a paragraph what a run has shown."""
     kind = "unseen tasks" if split == "final" else "validation tasks"
-    certain = row.over_seeds or row.over_tasks
-    share = (
-        f", {row.mean / row.optimum:.0%} of the optimum {row.optimum:.1f}" if row.optimum else ""
-    )
+    score, certain = row.score.mean, row.score.known[0]
+    share = f", {score / row.optimum:.0%} of the optimum {row.optimum:.1f}" if row.optimum else ""
     return " ".join(
         [
             f"On {row.tasks} {kind} of `{row.env}`, each begun with an empty memory, "
-            f"`{row.method}` earns {row.at_trial[1]:.1f} in trial 1 and {row.mean:.1f} "
+            f"`{row.method}` earns {row.at_trial[1].mean:.1f} in trial 1 and {score:.1f} "
             f"[{certain.low:.1f}, {certain.high:.1f}] in trials {row.late}{share}.",
             _improvement(row),
             _finding(row),
@@ -38,7 +41,7 @@ def in_words(row: Row, split: str) -> str:
 
 
 def _improvement(row: Row) -> str:
-    gain = row.improvement_over_seeds or row.improvement_over_tasks
+    gain = row.gain.known[0]
     change = f"{gain.mean:+.1f} [{gain.low:.1f}, {gain.high:.1f}] over trials 1-{EARLY}"
     if row.trials <= EARLY:
         return f"{row.trials} trials are too few to speak of improvement."
@@ -57,7 +60,8 @@ def _finding(row: Row) -> str:
 
 def training_table(lines: Sequence[Mapping[str, Any]], phase: str = "train") -> str:
     """Write loss and validation over a phase of training; empty where there was none."""
-    losses, looks = _by_step(lines, phase, "loss"), _validation(lines, phase)
+    losses = _by_step(lines, phase, "loss")
+    looks = {look.pop("update"): look for look in validations(lines, phase)}
     if not losses:
         return ""
     marks = sorted(looks) or _evenly(sorted(losses), MARKS)
@@ -105,21 +109,18 @@ def command(config: RunConfig, name: str) -> str:
     return " \\\n  ".join(words)
 
 
+def write_page(path: Path, parts: Sequence[str]) -> Path:
+    """Write paragraphs to a file."""
+    atomic_write(path, ("\n\n".join(parts) + "\n").encode())
+    return path
+
+
 def _by_step(lines: Sequence[Mapping[str, Any]], phase: str, name: str) -> dict[int, float]:
     """Collect one value; a step that was logged again after a restart counts once."""
     return {
         int(line["step"]): float(line[name])
         for line in lines
         if line["phase"] == phase and name in line
-    }
-
-
-def _validation(lines: Sequence[Mapping[str, Any]], phase: str) -> dict[int, dict[str, float]]:
-    """Collect the returns of validation by update."""
-    return {
-        int(line["step"]): {n: float(v) for n, v in line.items() if n.startswith("trial_")}
-        for line in lines
-        if line["phase"] == phase and any(n.startswith("trial_") for n in line)
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,49 @@ from numpy.typing import NDArray
 
 from radt.checkpoint import read_header
 from radt.experiments.run import CHECKPOINT
+from radt.methods import METHODS
 
 Record = Mapping[str, Any]  # one `icl.json`
-ORDER = ("dt", "ra-dt", "ra-dt+", "replay", "retrace", "sweep")  # others follow by name
+LEARNERS = ("dt", "dt-2ep", "ad", "dpt", "dpt-oracle", "ra-dt", "ra-dt-lm", "ra-dt+")
+REFERENCES = ("replay", "retrace", "sweep")  # learn nothing
+ORDER = (*LEARNERS, *REFERENCES)
+COUNTED = (
+    "parameters",
+    "input_steps",
+    "retrieved_steps",
+    "tokens_per_decision",
+    "flops_per_decision",
+    "targets_per_update",
+)
 NEEDED = ("env", "method", "seed", "split", "tasks", "returns", "optimum", "wall_seconds")
 
 
 class RecordError(ValueError):
     """Records that cannot be read or do not belong together; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Expense:
+    """What a method costs; None where nothing was measured or there is nothing to measure."""
+
+    minutes: float = 0.0  # wall time of a run, mean over seeds
+    parameters: int | None = None  # of all networks
+    input_steps: int | None = None  # context that is the policy's own input
+    retrieved_steps: int | None = None  # context that is retrieved
+    tokens_per_decision: float | None = None
+    flops_per_decision: float | None = None
+    targets_per_update: float | None = None  # actions that a batch asks for
+    updates: int | None = None
+    batch_size: int | None = None
+    samples_per_second: float | None = None  # training sequences, mean over seeds
+    decisions_per_second: float | None = None  # all tasks of an evaluation at once, mean over seeds
+
+    @property
+    def context_steps(self) -> int | None:
+        """What a decision can see, in steps."""
+        if self.input_steps is None or self.retrieved_steps is None:
+            return None
+        return self.input_steps + self.retrieved_steps
 
 
 @dataclass(frozen=True)
@@ -33,8 +68,7 @@ class Outcome:
     seeds: tuple[int, ...]
     returns: NDArray[np.float64]  # [seed, task, trial]
     optimum: float | None  # mean over tasks
-    parameters: int | None  # of all networks; None where unknown
-    minutes: float  # wall time of a run, mean over seeds
+    expense: Expense = field(default_factory=Expense)
 
     @property
     def tasks(self) -> int:
@@ -45,6 +79,10 @@ class Outcome:
     def trials(self) -> int:
         """The number of trials on each task."""
         return int(self.returns.shape[2])
+
+    def of_seeds(self, seeds: Sequence[int]) -> NDArray[np.float64]:
+        """Take the returns of some seeds, in the order given."""
+        return self.returns[[self.seeds.index(seed) for seed in seeds]]
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -74,8 +112,20 @@ def outcomes(records: Sequence[Record], variant: str | None = None) -> list[Outc
         raise RecordError("there are no results to show; give at least one icl.json")
     check_comparable(records)
     chosen = [r for r in records if variant is None or variant in r.get("variants", {})]
-    methods = sorted({str(record["method"]) for record in chosen}, key=_place)
-    return [_outcome([r for r in chosen if r["method"] == name], variant) for name in methods]
+    return [_outcome(same, variant) for same in by_method(chosen).values()]
+
+
+def by_method(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Group records by method, in the order of tables, and by seed within it."""
+    methods = sorted({str(record["method"]) for record in records}, key=_place)
+    ordered = sorted(records, key=lambda record: int(record["seed"]))
+    return {name: [r for r in ordered if r["method"] == name] for name in methods}
+
+
+def learns(record: Record) -> bool:
+    """Tell whether a record's method was trained; one that is not registered here was."""
+    method = str(record["method"])
+    return method not in METHODS.names() or METHODS[method].learns
 
 
 def variants(records: Iterable[Record]) -> list[str]:
@@ -103,24 +153,48 @@ def check_comparable(records: Sequence[Record]) -> None:
 
 def _outcome(records: Sequence[Record], variant: str | None) -> Outcome:
     """Stack the seeds of one method."""
-    ordered = sorted(records, key=lambda record: int(record["seed"]))
-    parts = [r if variant is None else r["variants"][variant] for r in ordered]
-    seconds = [sum(record["wall_seconds"].values()) for record in ordered]
+    parts = [r if variant is None else r["variants"][variant] for r in records]
     return Outcome(
-        method=str(ordered[0]["method"]),
-        env=str(ordered[0]["env"] if variant is None else variant),
-        seeds=tuple(int(record["seed"]) for record in ordered),
+        method=str(records[0]["method"]),
+        env=str(records[0]["env"] if variant is None else variant),
+        seeds=tuple(int(record["seed"]) for record in records),
         returns=np.array([part["returns"] for part in parts], dtype=np.float64),
         optimum=_mean_or_none(parts[0]["optimum"]),
-        parameters=next((int(r["parameters"]) for r in ordered if r.get("parameters")), None),
-        minutes=float(np.mean(seconds)) / 60.0,
+        expense=_expense(records),
     )
 
 
-def _mean_or_none(values: Sequence[float | None]) -> float | None:
+def _expense(records: Sequence[Record]) -> Expense:
+    """Put together what the seeds of one method say about its cost."""
+    minutes = float(np.mean([sum(record["wall_seconds"].values()) for record in records])) / 60.0
+    speeds = {
+        name: _mean_of_known([record.get("speed", {}).get(name) for record in records])
+        for name in ("samples_per_second", "decisions_per_second")
+    }
+    if not learns(records[0]):
+        return Expense(minutes, **speeds)
+    cost = next((record["cost"] for record in records if record.get("cost")), {})
+    counted = next((r["parameters"] for r in records if r.get("parameters")), None)
+    learn = records[0].get("config", {}).get("learn", {})
+    return Expense(
+        minutes,
+        **{"parameters": counted, **{name: cost[name] for name in COUNTED if name in cost}},
+        updates=learn.get("updates"),
+        batch_size=learn.get("batch_size"),
+        **speeds,
+    )
+
+
+def _mean_of_known(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known and len(known) == len(values) else None
+    return float(np.mean(known)) if known else None
 
 
-def _place(method: str) -> tuple[int, str]:
-    return (ORDER.index(method) if method in ORDER else len(ORDER), method)
+def _mean_or_none(values: Sequence[float | None]) -> float | None:
+    return None if None in values else _mean_of_known(values)
+
+
+def _place(method: str) -> tuple[bool, int, str]:
+    """Order known learners first, then others by name, then references."""
+    known = ORDER.index(method) if method in ORDER else len(LEARNERS)
+    return (method in REFERENCES, known, method)

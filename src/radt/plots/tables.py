@@ -1,114 +1,115 @@
-"""The numbers behind the curves: one row per method and environment."""
+"""Tables in Markdown: returns, what is gained in context and over RA-DT, goals, and cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 
-import numpy as np
-from numpy.typing import NDArray
-
-from radt.metrics import (
-    LATE,
-    Interval,
-    after_finding,
-    found_by,
-    improvement,
-    late_score,
-    nested_interval,
-    stratified_interval,
-)
-from radt.plots.records import Outcome, Record, outcomes, variants
-
-SHOWN_TRIALS = (1, 10, 20, 40)
-FOUND_TRIALS = (1, 5, 10, 20, 40)
-
-
-@dataclass(frozen=True)
-class Row:
-    """How well one method learns in context on one environment."""
-
-    method: str
-    env: str
-    seeds: int
-    tasks: int
-    trials: int
-    optimum: float | None
-    mean: float  # the score: return over the last ten trials
-    over_seeds: Interval | None  # of the score, stratified; None with one seed
-    over_tasks: Interval  # of the score, tasks and seeds together
-    improvement_over_seeds: Interval | None  # the score minus trials 1-5
-    improvement_over_tasks: Interval
-    at_trial: dict[int, float]
-    found_by: dict[int, float]  # tasks with a reward by a trial, mean over seeds
-    after_finding: float | None  # return of the trials after a task's first rewarded one
-    parameters: int | None
-    minutes: float
-
-    @property
-    def improves(self) -> bool:
-        """Whether the improvement is above 0 by every interval there is."""
-        known = (self.improvement_over_seeds, self.improvement_over_tasks)
-        return all(interval is None or interval.low > 0 for interval in known)
-
-    @property
-    def late(self) -> str:
-        """The trials that make the score."""
-        return f"{max(1, self.trials - LATE + 1)}-{self.trials}"
-
+from radt.metrics import EARLY, Estimate, Interval
+from radt.plots.rows import BASE, Row
 
 Column = tuple[str, Callable[[Row], str]]  # a title, and how a row fills it
 
-
-def method_table(records: Sequence[Record]) -> list[Row]:
-    """Make a row per method, first on the records' own environment, then on each variant."""
-    return [
-        make_row(outcome, np.random.default_rng(0))  # every row by the same resamples
-        for variant in (None, *variants(records))
-        for outcome in outcomes(records, variant)
-    ]
-
-
-def make_row(outcome: Outcome, rng: np.random.Generator) -> Row:
-    """Score one outcome."""
-    returns = outcome.returns  # [seed, task, trial]
-    score, gain = late_score(returns), improvement(returns)  # [seed, task]
-    several = len(outcome.seeds) > 1
-    by_trial = returns.mean(axis=(0, 1))
-    found = np.mean([found_by(seed) for seed in returns], axis=0)  # [trial]
-    return Row(
-        method=outcome.method,
-        env=outcome.env,
-        seeds=len(outcome.seeds),
-        tasks=outcome.tasks,
-        trials=outcome.trials,
-        optimum=outcome.optimum,
-        mean=float(score.mean()),
-        over_seeds=stratified_interval(score, rng) if several else None,
-        over_tasks=nested_interval(score, rng),
-        improvement_over_seeds=stratified_interval(gain, rng) if several else None,
-        improvement_over_tasks=nested_interval(gain, rng),
-        at_trial=_pick(by_trial, SHOWN_TRIALS),
-        found_by=_pick(found, FOUND_TRIALS),
-        after_finding=_mean_after_finding(returns),
-        parameters=outcome.parameters,
-        minutes=outcome.minutes,
-    )
+SEEDS_CAPTION = (
+    "Mean return, in brackets 95 % over seeds: a stratified bootstrap of seeds within tasks, as "
+    "`rliable` does."
+)
+TASKS_CAPTION = "95 % over tasks and seeds together:"
+ONE_SEED_CAPTION = "Mean return, in brackets 95 % over tasks:"
+GAINS_CAPTION = (
+    f"What is gained: in context, trials {{late}} minus trials 1-{EARLY}; and over `{BASE}`, paired "
+    "by task and seed, with common random numbers."
+)
+COST_CAPTION = (
+    "Cost. Context and tokens are the most that a decision reads; FLOPs are a decision's mean over "
+    "a trial; samples are training sequences; decisions of all tasks at once."
+)
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Write rows as Markdown, two tables per environment: returns, then goals and cost."""
+    """Write rows as Markdown, some tables per environment, the cost once."""
     parts = []
     for place, (env, group) in enumerate(groupby(rows, key=lambda row: row.env)):
         same = list(group)
         note = "" if place == 0 else " (a variant: the same weights, not trained on it)"
         best = "" if same[0].optimum is None else f", optimum {same[0].optimum:.1f}"
         parts.append(f"**`{env}`**{note}: {same[0].tasks} tasks{best}.")
-        parts.append(_returns_table(same))
-        parts.append(_goals_table(same, with_cost=place == 0))
-    return "\n\n".join(parts) + "\n"
+        parts += returns_tables(same)
+        if len(same) > 1:
+            parts += [GAINS_CAPTION.format(late=same[0].late), gains_table(same)]
+        parts.append(goals_table(same))
+    first = [row for row in rows if row.env == rows[0].env]
+    return "\n\n".join([*parts, COST_CAPTION, cost_table(first)]) + "\n"
+
+
+def returns_tables(rows: Sequence[Row]) -> list[str]:
+    """Write the score and some trials, with intervals over seeds and then over tasks and seeds."""
+    name: Column = ("method", _name)
+    if all(row.seeds == 1 for row in rows):
+        return [ONE_SEED_CAPTION, _filled([name, *_trials(rows, _with_tasks)], rows)]
+    seeds: Column = ("seeds", lambda row: str(row.seeds))
+    return [
+        SEEDS_CAPTION,
+        _filled([name, seeds, *_trials(rows, _with_seeds)], rows),
+        TASKS_CAPTION,
+        _filled([name, *_trials(rows, _tasks_range)], rows),
+    ]
+
+
+def _trials(rows: Sequence[Row], cell: Callable[[Estimate], str]) -> list[Column]:
+    """Make a column for the score and one for each trial shown."""
+    columns: list[Column] = [(f"**trials {rows[0].late}**", lambda row: cell(row.score))]
+    for trial in rows[0].at_trial:
+        columns.append((f"trial {trial}", lambda row, trial=trial: cell(row.at_trial[trial])))
+    return columns
+
+
+def gains_table(rows: Sequence[Row]) -> str:
+    """Write what is gained in context, and over the paper's method where that is in the table."""
+    columns: list[Column] = [
+        ("method", _name),
+        ("improves", lambda row: "yes" if row.improves else "no"),
+        ("in context, 95 % over seeds", lambda row: _signed(row.gain)),
+        ("in context, 95 % over tasks and seeds", lambda row: _range(row.gain.over_tasks)),
+    ]
+    if any(row.against_base for row in rows):
+        columns += [
+            (f"minus `{BASE}`, 95 % over seeds", lambda row: _signed(row.against_base)),
+            (f"minus `{BASE}`, 95 % over tasks and seeds", _base_range),
+            ("paired seeds", lambda row: str(row.against_base.seeds) if row.against_base else "-"),
+        ]
+    return _filled(columns, rows)
+
+
+def goals_table(rows: Sequence[Row]) -> str:
+    """Write how many goals are found by when, and what a trial earns afterwards."""
+    trials = list(rows[0].found_by)
+    columns: list[Column] = [
+        ("method", _name),
+        (
+            f"goals found by trial {' / '.join(map(str, trials))}",
+            lambda row: " / ".join(count(row.found_by[trial]) for trial in trials),
+        ),
+        ("return after finding", lambda row: _number(row.after_finding, ".1f")),
+    ]
+    return _filled(columns, rows)
+
+
+def cost_table(rows: Sequence[Row]) -> str:
+    """Write what each method needs to learn and to decide."""
+    columns: list[Column] = [
+        ("method", _name),
+        ("parameters", lambda row: _number(row.expense.parameters, ",")),
+        ("context, steps: input + retrieved", _context),
+        ("tokens a decision", lambda row: _number(row.expense.tokens_per_decision, ",.0f")),
+        ("MFLOPs a decision", lambda row: _scaled(row.expense.flops_per_decision, 1e-6)),
+        ("updates x batch", _training),
+        ("action targets an update", lambda row: _number(row.expense.targets_per_update, ",.0f")),
+        ("samples/s", lambda row: _number(row.expense.samples_per_second, ",.0f")),
+        ("decisions/s", lambda row: _number(row.expense.decisions_per_second, ",.0f")),
+        ("minutes a run", lambda row: f"{row.expense.minutes:.1f}"),
+    ]
+    return _filled(columns, rows)
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -122,63 +123,55 @@ def count(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _returns_table(rows: Sequence[Row]) -> str:
-    columns: list[Column] = [
-        ("method", lambda row: f"`{row.method}`"),
-        ("seeds", lambda row: str(row.seeds)),
-        (f"trials {rows[0].late}", lambda row: f"**{row.mean:.1f}**"),
-        ("95 % over seeds", lambda row: _range(row.over_seeds)),
-        ("95 % over tasks and seeds", lambda row: _range(row.over_tasks)),
-    ]
-    for trial in rows[0].at_trial:
-        columns.append((f"trial {trial}", partial(_at_trial, trial)))
-    columns.append(("improves by", _gain))
-    return _filled(columns, rows)
-
-
-def _goals_table(rows: Sequence[Row], with_cost: bool) -> str:
-    trials = list(rows[0].found_by)
-    columns: list[Column] = [
-        ("method", lambda row: f"`{row.method}`"),
-        (
-            f"goals found by trial {' / '.join(map(str, trials))}",
-            lambda row: " / ".join(count(row.found_by[trial]) for trial in trials),
-        ),
-        ("return after finding", lambda row: _number(row.after_finding, ".1f")),
-    ]
-    if with_cost:
-        columns.append(("parameters", lambda row: _number(row.parameters, ",")))
-        columns.append(("minutes a run", lambda row: f"{row.minutes:.1f}"))
-    return _filled(columns, rows)
-
-
 def _filled(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     return plain_table([title for title, _ in columns], ([c(r) for _, c in columns] for r in rows))
 
 
-def _pick(values: NDArray[np.float64], wanted: Sequence[int]) -> dict[int, float]:
-    """Take the values at the trials wanted, as far as there are so many, and at the last one."""
-    trials = sorted({t for t in wanted if t <= len(values)} | {len(values)})
-    return {trial: float(values[trial - 1]) for trial in trials}
+def _name(row: Row) -> str:
+    return f"`{row.method}`"
 
 
-def _mean_after_finding(returns: NDArray[np.float64]) -> float | None:
-    """Average over the seeds in which anything was found before the last trial."""
-    known = [value for seed in returns if not np.isnan(value := after_finding(seed))]
-    return float(np.mean(known)) if known else None
+def _with_seeds(found: Estimate) -> str:
+    interval = "" if found.over_seeds is None else f" {_range(found.over_seeds)}"
+    return f"{found.mean:.1f}{interval}"
 
 
-def _at_trial(trial: int, row: Row) -> str:
-    return f"{row.at_trial[trial]:.1f}"
+def _with_tasks(found: Estimate) -> str:
+    return f"{found.mean:.1f} {_tasks_range(found)}"
 
 
-def _gain(row: Row) -> str:
-    gain = row.improvement_over_seeds or row.improvement_over_tasks
-    return f"{'yes' if row.improves else 'no'}: {gain.mean:+.1f} {_range(gain)}"
+def _tasks_range(found: Estimate) -> str:
+    return _range(found.over_tasks)
 
 
-def _range(interval: Interval | None) -> str:
-    return "-" if interval is None else f"[{interval.low:.1f}, {interval.high:.1f}]"
+def _signed(found: Estimate | None) -> str:
+    if found is None:
+        return "-"
+    return f"{'+' if found.mean >= 0 else ''}{_with_seeds(found)}"
+
+
+def _base_range(row: Row) -> str:
+    return "-" if row.against_base is None else _range(row.against_base.over_tasks)
+
+
+def _context(row: Row) -> str:
+    expense = row.expense
+    if expense.context_steps is None:
+        return "-"
+    return f"{expense.input_steps:,} + {expense.retrieved_steps:,} = {expense.context_steps:,}"
+
+
+def _training(row: Row) -> str:
+    expense = row.expense
+    return "-" if expense.updates is None else f"{expense.updates:,} x {expense.batch_size}"
+
+
+def _range(interval: Interval) -> str:
+    return f"[{interval.low:.1f}, {interval.high:.1f}]"
+
+
+def _scaled(value: float | None, factor: float) -> str:
+    return "-" if value is None else f"{value * factor:,.2f}"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -1,0 +1,166 @@
+"""The verb that compares methods: plan, run what is missing, publish, and write the table."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from radt.commands.flags import Budget, Verb
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from radt.commands.compare_work import News
+    from radt.experiments.compare import Comparison, Entry
+
+METHODS = "dt,ad,dpt,ra-dt,ra-dt+,ra-dt-lm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareVerb(Verb):
+    """Compare methods fairly: run what is missing, then write one table and one picture.
+
+    Every run is an ordinary `radt run` in OUT/ENV/METHOD-seedK. Stopped at any moment, the same
+    command goes on from there. What is finished is published in RESULTS/ENV, where compare.md,
+    compare.png and compare.json tell of all that is published, so a method can be added later.
+    The references replay and sweep, which learn nothing, are always in. Two processes that are
+    given the same command share the work; let each have its own core with --threads 1.
+
+    Try:
+      radt compare dark-room-10x10 --dry-run
+      radt compare dark-room-10x10 --methods dt,ra-dt,ra-dt+ --seeds 3
+      radt compare dark-room-20x20 --seeds 1 --wall-minutes 20
+      radt compare dark-room-10x10 --budget smoke --out /tmp/runs --results /tmp/results
+    """
+
+    env: Annotated[Positional[str | None], arg(metavar="ENV", help_behavior_hint="")] = None
+    """Environment; `radt envs` lists them."""
+    methods: Annotated[str, arg(metavar="NAME,NAME,...")] = METHODS  # what is compared
+    seeds: int = 3  # runs of each method: seeds 0, 1, ...
+    budget: Budget = "laptop"  # smoke takes seconds a run, laptop minutes, paper a GPU
+    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME.NAME=VALUE")] = ()
+    """Change a value for every method; options.* only for those that learn."""
+    out: Annotated[Path, arg(metavar="DIR")] = Path("runs")  # where runs work
+    results: Annotated[Path, arg(metavar="DIR")] = Path("results")  # where records are kept
+    wall_minutes: Annotated[float | None, arg(metavar="X", help_behavior_hint="")] = None
+    """Equal time instead of equal updates: as many updates as fit X minutes of training on this
+    machine, the embedder's included. Kept apart, in RESULTS/ENV/wall-Xmin."""
+    dry_run: bool = False  # only say what is finished, what there is to do and for how long
+    table: bool = False  # run nothing; publish what is finished and write the table
+
+    def execute(self) -> None:
+        """Compare, or plan to."""
+        from radt.commands.compare_work import hours, look, work
+
+        comparison = self._comparison()
+        entries = look(comparison)
+        if self.dry_run:
+            plan = {"runs": [one.to_json() for one in entries], "hours": hours(entries)}
+            self.common.answer(plan, show_plan(entries), plan_line(entries))
+            return
+        if not (self.common.quiet or self.common.json):
+            from rich.console import Console
+
+            console = Console(stderr=True, highlight=False)
+            console.print(show_plan(entries), plan_line(entries), sep="\n")
+        ready = ("finished",) if self.table else ("finished", "interrupted", "missing")
+        todo = [one for one in entries if one.state in ready]
+        self._answer(comparison, work(comparison, todo, self.common))
+
+    def _comparison(self) -> Comparison:
+        from radt.experiments.compare import Comparison
+        from radt.experiments.run import RunError
+
+        if self.env is None:
+            raise RunError("say which environment, e.g. dark-room-10x10; `radt envs` lists them")
+        return Comparison(
+            env=self.env,
+            methods=tuple(name.strip() for name in self.methods.split(",") if name.strip()),
+            seeds=self.seeds,
+            budget=self.budget,
+            sets=self.set,
+            out=self.out,
+            results=self.results,
+            wall_minutes=self.wall_minutes,
+        )
+
+    def _answer(self, comparison: Comparison, news: News) -> None:
+        """Show the table; where runs have failed, say so last and with an exit code."""
+        from radt.commands.compare_work import write_table
+        from radt.experiments.run import RunError
+
+        page = write_table(comparison)
+        compared = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+        lines = [f"at work in another process: {', '.join(news.busy)}"] if news.busy else []
+        self.common.answer(
+            {"page": str(page), **asdict(news), **compared},
+            show_table(compared),
+            *lines,
+            f"[dim]{page}[/]",
+        )
+        if news.failed:
+            told = "\n".join(f"  {name}: {why}" for name, why in news.failed.items())
+            raise RunError(f"{len(news.failed)} of the runs have failed:\n{told}")
+
+
+def show_plan(entries: Sequence[Entry]) -> Table:
+    """Show every run with what is left to do."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run")
+    table.add_column("state")
+    table.add_column("minutes", justify="right")
+    table.add_column("where", overflow="fold")
+    for one in entries:
+        over = one.state == "published"
+        where = str(one.published if over else one.out)
+        left = "" if one.state in ("published", "finished") else f"{one.minutes:.1f}"
+        table.add_row(one.name, one.state, left, where, style="dim" if over else "")
+    return table
+
+
+def plan_line(entries: Sequence[Entry]) -> str:
+    """Sum up a plan in a line."""
+    from radt.commands.compare_work import duration, hours
+
+    states = Counter(one.state for one in entries)
+    counts = ", ".join(f"{count} {state}" for state, count in states.items())
+    left = duration(60.0 * hours(entries))
+    return f"[bold]{len(entries)} runs[/]: {counts}; about {left} to go, estimated for two CPU cores"
+
+
+def show_table(compared: Mapping[str, Any]) -> Table:
+    """Show the numbers that matter most."""
+    from rich.table import Table
+
+    methods = compared["methods"]
+    score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))
+    trials = "-".join(score.split("_")[1:])
+    table = Table("method", title=f"{compared['env']}, {compared['tasks']} tasks", title_justify="left")
+    for title in ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", "minus ra-dt", "95 % "):
+        table.add_column(title, justify="right")
+    for name, row in methods.items():
+        against = row["minus_ra_dt"]
+        table.add_row(
+            name,
+            str(row["seeds"]),
+            f"{row['at_trial']['1']:.1f}",
+            f"[bold]{row[score]:.1f}[/]",
+            bounds(row["ci95"] or row["ci95_tasks"]),
+            "yes" if row["improves"] else "no",
+            "" if against is None else f"{against['mean']:+.1f}",
+            "" if against is None else bounds(against["ci95"] or against["ci95_tasks"]),
+        )
+    return table
+
+
+def bounds(pair: Sequence[float]) -> str:
+    """Write an interval; it is over tasks where there is one seed only."""
+    return f"{pair[0]:.1f} to {pair[1]:.1f}"

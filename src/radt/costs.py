@@ -1,0 +1,162 @@
+"""What a method costs: weights, context, tokens and FLOPs of a decision, targets of an update.
+
+Nothing is taken from a formula of the architecture: a method lives through one trial with random
+states and a memory full of random trials, and what its networks and its search multiply is counted.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+from radt.data.reader import Dataset
+from radt.methods.method import Actor, Method
+from radt.methods.trials import RunningTrials
+from radt.spaces import TaskSpaces
+from radt.trajectory import Trajectory
+
+REMEMBERED = 5  # finished trials behind the one that is counted
+DRAWN_BATCHES = 8
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one method costs, per decision of one slot and per update of one batch."""
+
+    parameters: int  # of all networks that acting needs
+    input_steps: int  # the longest input of the policy
+    retrieved_steps: int  # what it reads beside that
+    tokens_per_decision: int  # the tokens of both
+    flops_per_decision: float  # two for each multiply-add, mean over a whole trial
+    targets_per_update: float | None  # actions that a batch asks for; None: no data were given
+
+
+def measure_cost(
+    method: Method, dataset: Dataset | None = None, slots: int = 1, batch_size: int = 64
+) -> Cost:
+    """Measure a method; `dataset` is where batches of `batch_size` are drawn to count targets."""
+    context = method.context
+    return Cost(
+        parameters=count_parameters(method),
+        input_steps=context.input_steps,
+        retrieved_steps=context.retrieved_steps,
+        tokens_per_decision=tokens_per_decision(method),
+        flops_per_decision=flops_per_decision(method, slots),
+        targets_per_update=None
+        if dataset is None
+        else targets_per_update(method, dataset, batch_size),
+    )
+
+
+def count_parameters(method: Method) -> int:
+    """Count the weights of all networks."""
+    return sum(
+        weight.numel() for network in method.networks.values() for weight in network.parameters()
+    )
+
+
+def tokens_per_decision(method: Method) -> int:
+    """Count the tokens of a full context, what was retrieved included."""
+    policy: Any = method.networks.get("policy")
+    if policy is None:
+        return 0
+    tokens = method.context.input_steps * policy.embed.per_step
+    if method.context.retrieved_steps:
+        tokens += method.context.retrieved_steps * policy.embed_retrieved.per_step
+    return int(tokens)
+
+
+def flops_per_decision(method: Method, slots: int = 1, seed: int = 0) -> float:
+    """Count what a decision multiplies, on average over one trial with a filled memory."""
+    rng = np.random.default_rng(seed)
+    actor, trials = warm_actor(method, slots, REMEMBERED, rng)
+    counter = FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION)
+    everyone = np.arange(slots)
+    with counter:
+        for _ in range(method.spaces.horizon):
+            trials.see(everyone, random_states(method.spaces, slots, rng))
+            actor.decide(trials, everyone)
+            trials.record(everyone, *random_answers(method.spaces, slots, rng))
+    return counter.get_total_flops() / (slots * method.spaces.horizon)
+
+
+def targets_per_update(method: Method, dataset: Dataset, batch_size: int) -> float:
+    """Count the actions that the loss of a batch compares, on average over some batches.
+
+    How many they are depends on windows, not on what is in them, so one task is enough.
+    """
+    drawing = copy.copy(method)  # what the method itself was prepared with stays as it is
+    drawing.prepare(dataset.select(dataset.tasks[:1]))
+    counts = [
+        count_targets(drawing.draw(batch_size, np.random.default_rng(seed)))
+        for seed in range(DRAWN_BATCHES)
+    ]
+    return float(np.mean(counts))
+
+
+def count_targets(examples: Any) -> int:
+    """Count the actions that a batch of examples asks for: those marked, else every real step."""
+    targets = getattr(examples, "targets", None)
+    return int((examples.recent.mask if targets is None else targets).sum())
+
+
+def warm_actor(
+    method: Method, slots: int, remembered: int, rng: np.random.Generator
+) -> tuple[Actor, RunningTrials]:
+    """Put a method to work in the middle of a task: a trial begins, and some lie behind it."""
+    spaces, everyone = method.spaces, np.arange(slots)
+    actor, trials = method.actor(slots), RunningTrials(method.spaces, slots)
+    actor.forget(everyone)
+    trials.begin_task(everyone)
+    for episode in range(remembered):
+        actor.remember([random_trial(spaces, slot, episode, rng) for slot in range(slots)])
+        trials.trial += 1
+    trials.begin_trial(everyone, np.full(slots, spaces.return_scale, np.float32))
+    actor.begin_trials(everyone)
+    return actor, trials
+
+
+def random_trial(
+    spaces: TaskSpaces, slot: int, episode: int, rng: np.random.Generator
+) -> Trajectory:
+    """Make up a finished trial in which every step is rewarded, so that any memory keeps it."""
+    actions, rewards = random_answers(spaces, spaces.horizon, rng)
+    states = random_states(spaces, spaces.horizon, rng)
+    return Trajectory(states, actions, rewards + 1, slot, episode)
+
+
+def random_states(spaces: TaskSpaces, count: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw states of any kind, [count, *state_shape]."""
+    state = spaces.state
+    if state.kind == "discrete":
+        high = np.reshape(state.bins, state.shape)
+        return rng.integers(high, size=(count, *state.shape)).astype(state.dtype)
+    if state.kind == "image":
+        return rng.integers(256, size=(count, *state.shape)).astype(state.dtype)
+    return rng.normal(size=(count, *state.shape)).astype(state.dtype)
+
+
+def random_answers(
+    spaces: TaskSpaces, count: int, rng: np.random.Generator
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Draw actions [count, *action_shape], and rewards [count] of which there are none."""
+    action, rewards = spaces.action, np.zeros(count, np.float32)
+    if action.kind == "discrete":
+        return rng.integers(action.size, size=count).astype(action.dtype), rewards
+    return rng.uniform(-1.0, 1.0, (count, *action.shape)).astype(action.dtype), rewards
+
+
+def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    """Count attention's two products; of a causal one the whole square, as PyTorch does."""
+    return int(sdpa_flop_count(query, key, value))
+
+
+CPU_ATTENTION = {  # the one kernel whose count PyTorch does not know
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops
+}

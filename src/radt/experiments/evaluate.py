@@ -1,0 +1,163 @@
+"""Evaluation: many unseen tasks at once, trial after trial, and the record of how it went."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from radt.agent import ActionRule, Agent, Target
+from radt.checkpoint import load_checkpoint
+from radt.costs import count_parameters
+from radt.envs.suite import SUITES, TaskSuite
+from radt.experiments.choices import recall
+from radt.experiments.measured import measured
+from radt.experiments.provenance import Stopwatch, machine
+from radt.experiments.run import CHECKPOINT, CHOICES, RESULT, Run, build, claim, to_device
+from radt.experiments.trace import Trace
+from radt.files import atomic_write
+from radt.icl import ICLResult, in_context_learning
+from radt.memory.language import counted
+from radt.methods import METHODS, Method
+from radt.metrics import after_finding, found_by, late_score
+from radt.track import Tracker
+from radt.version import code_version
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What is lived through: which tasks, how often, under which action rule."""
+
+    suite: TaskSuite
+    tasks: tuple[int, ...]
+    count: int
+    rule: ActionRule
+    seed: int
+
+
+def live(method: Method, trials: Trials, tracker: Tracker, trace: Trace | None = None) -> ICLResult:
+    """Let a method learn in context on some tasks, all at once, with empty memories."""
+    env = trials.suite.make_vec(trials.tasks)
+    agent = Agent(
+        method,
+        Target(*trials.suite.target_return),
+        trials.rule,
+        seed=trials.seed,
+        slots=len(trials.tasks),
+        autoreset_mode=env.metadata["autoreset_mode"],
+        keys=trials.tasks,
+    )
+    tracker.start("evaluate", total=trials.count)
+
+    def note(result: ICLResult, trial: int) -> None:
+        returns = result.returns[:, trial - 1]
+        tracker.log(
+            trial, mean_return=float(returns.mean()), tasks_rewarded=int((returns > 0).sum())
+        )
+
+    watcher = None if trace is None else trace.after_step
+    try:
+        return in_context_learning(agent, env, trials.count, trials.seed, watcher, note)
+    finally:
+        tracker.finish()
+        env.close()
+
+
+def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
+    """Evaluate a trained run on its test tasks and write `icl.json`."""
+    path = run.out / RESULT
+    claim(run)
+    if path.exists():
+        return path
+    choices = recall(run.out / CHOICES)  # as many threads as in training
+    method = load_method(run)
+    tracker = run.tracker()
+    config, trials = run.config, trials_of(run, run.suite)
+    with watch.phase("evaluate"):
+        result = live(method, trials, tracker, trace)
+        variants = {
+            name: _variant(method, trials_of(run, SUITES[name]), tracker)
+            for name in config.evaluate.also_on
+        }
+    tracker.close()
+    record = {
+        "experiment": "icl",
+        "method": config.method,
+        "budget": config.budget,
+        "split": config.split,
+        **result_record(trials, result),
+        "variants": variants,
+        "parameters": count_parameters(method),
+        **measured(run, method),
+        "context": asdict(method.context),
+        **counted(getattr(method, "embedder", None)),
+        "choices": None if choices is None else asdict(choices),
+        "config": config.to_json(),
+        "wall_seconds": watch.seconds,
+    }
+    atomic_write(path, (json.dumps(record) + "\n").encode())
+    return path
+
+
+def validate(run: Run, method: Method) -> Mapping[str, float]:
+    """Look at in-context learning on the last fifth of the training tasks.
+
+    They are held out when the run is for tuning. A final run trains on them, so there the numbers
+    show only how learning goes on, not how well it generalises.
+    """
+    config, known = run.config.evaluate, run.suite.train_tasks
+    tasks, count = known[-(len(known) // 5) :], config.validation_trials
+    trials = Trials(run.suite, tasks, count, config.rule, run.config.seed)
+    returns = live(method, trials, Tracker()).returns
+    return {
+        "trial_1": float(returns[:, 0].mean()),
+        f"trial_{count}": float(returns[:, -1].mean()),
+    }
+
+
+def trials_of(run: Run, suite: TaskSuite) -> Trials:
+    """Return what a run is tested on, in its own environment or in another with its spaces."""
+    config = run.config.evaluate
+    return Trials(suite, run.tasks[1], config.trials, config.rule, run.config.seed)
+
+
+def load_method(run: Run) -> Method:
+    """Load the trained method, or build one that learns nothing."""
+    if not METHODS[run.config.method].learns:
+        return build(run)
+    method, _ = load_checkpoint(run.out / CHECKPOINT)
+    to_device(method, run.device)
+    return method
+
+
+def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
+    """Say what was lived through, what came of it, and where."""
+    returns, later = result.returns, after_finding(result.returns)
+    return {
+        "env": trials.suite.name,
+        "seed": trials.seed,
+        "tasks": list(trials.tasks),
+        "returns": returns.tolist(),  # [task][trial]
+        "first_reward": result.first_reward.tolist(),
+        "optimum": optima(trials),
+        "score": float(late_score(returns).mean()),
+        "found_by": found_by(returns).tolist(),
+        "after_finding": None if np.isnan(later) else later,
+        "action_rule": asdict(trials.rule),
+        "code_version": code_version(),
+        "machine": machine(),
+    }
+
+
+def optima(trials: Trials) -> list[float | None]:
+    """Return the best possible return of each task."""
+    return [trials.suite.optimal_return(task) for task in trials.tasks]
+
+
+def _variant(method: Method, trials: Trials, tracker: Tracker) -> dict[str, Any]:
+    result = live(method, trials, tracker)
+    return {"returns": result.returns.tolist(), "optimum": optima(trials)}

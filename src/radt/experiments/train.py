@@ -1,0 +1,100 @@
+"""Training a run: the embedder first, where it learns, then the method (Algorithm 2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from radt.checkpoint import save_checkpoint
+from radt.data import Dataset
+from radt.experiments.choices import PROBED, Choices, choose
+from radt.experiments.evaluate import validate
+from radt.experiments.provenance import Stopwatch
+from radt.experiments.run import CHECKPOINT, CHOICES, Run, build, claim, describe, to_device
+from radt.learn import learn
+from radt.memory.language import counted
+from radt.methods import METHODS, Method
+from radt.methods.dt import DT, DTOptions
+from radt.methods.ra_dt import RADT
+from radt.track import Tracker
+
+EMBEDDER_STATE = "embedder.safetensors"
+POLICY_STATE = "policy.safetensors"
+
+
+def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
+    """Train the config's method on the training tasks and return its checkpoint."""
+    path = run.out / CHECKPOINT
+    config, entry = run.config, METHODS[run.config.method]
+    claim(run)
+    if path.exists() or not entry.learns:
+        return path
+    chosen = dataset.select(run.tasks[0])
+    tracker = run.tracker()
+    with watch.phase("choose"):
+        file, updates = run.out / CHOICES, config.learn.updates
+        choices = choose(file, lambda: _probe(run, chosen), updates, run.threads)
+    method = build(run)
+    if entry.trains_embedder:
+        with watch.phase("embedder"):
+            train_embedder(run, method, chosen, choices, tracker)
+    with watch.phase("prepare"):
+        tracker.start("prepare", total=1)
+        if isinstance(method, RADT):
+            method.progress = partial(_keys_embedded, tracker)
+        tracker.log(1, **method.prepare(chosen))
+        tracker.finish()
+    with watch.phase("train"):
+        learn(
+            method,
+            config.learn,
+            config.seed,
+            run.out / POLICY_STATE,
+            tracker,
+            evaluate=lambda update: validate(run, method),
+            loss=choices.loss(method),
+        )
+    if asked := counted(getattr(method, "embedder", None)):
+        tracker.start("embed", total=1)
+        tracker.log(1, **asked)
+        tracker.finish()
+    tracker.close()
+    save_checkpoint(path, method, describe(run))
+    return path
+
+
+def _keys_embedded(tracker: Tracker, done: int, total: int) -> None:
+    tracker.advance(done / total, f"{done:,} of {total:,} keys")
+
+
+def train_embedder(
+    run: Run, method: Method, dataset: Dataset, choices: Choices, tracker: Tracker
+) -> None:
+    """Train the Decision Transformer whose hidden states become the method's keys."""
+    config, teacher = run.config, _teacher(run, method)
+    teacher.prepare(dataset)
+    short = replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
+    file, loss = run.out / EMBEDDER_STATE, choices.loss(teacher)
+    learn(teacher, short, config.seed, file, tracker, phase="embedder", loss=loss)
+    method.networks["embedder"].load_state_dict(teacher.policy.state_dict())
+
+
+def _teacher(run: Run, method: Method) -> DT:
+    """Build what a learning embedder is a copy of; it sees as much as the method does."""
+    options = DTOptions(run.config.embedder.model, method.context.input_steps)
+    teacher = DT(run.suite.spaces, options, run.config.seed)
+    to_device(teacher, run.device)
+    return teacher
+
+
+def _probe(run: Run, dataset: Dataset) -> tuple[Method, list[Any]]:
+    """Return whatever the run trains first, and some batches to measure it with."""
+    method = build(run)
+    learner = _teacher(run, method) if METHODS[run.config.method].trains_embedder else method
+    learner.prepare(dataset.select(dataset.tasks[:4]))  # how long an update takes shows in few
+    rng = np.random.default_rng(run.config.seed)
+    return learner, [learner.draw(run.config.learn.batch_size, rng) for _ in range(PROBED)]

@@ -1,0 +1,132 @@
+"""Embeddings that were computed once: by what was embedded, in RAM and on disk.
+
+A folder holds files of vectors, each named by the sha256 of its own content, so that a damaged one
+is recognised and left out. Several processes may write into one folder: they add files and never
+change one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from radt.files import atomic_write, sha256
+
+WRITE_AFTER = 512  # new vectors: what a killed process loses at most
+HASH_BYTES = 16
+SUFFIX = ".safetensors"
+
+
+@dataclass
+class Counts:
+    """How often the cache was asked, and what it had to compute."""
+
+    hits: int = 0  # asked for and known
+    misses: int = 0  # asked for and unknown, equal ones counted each
+    computed: int = 0  # distinct vectors that were computed
+    seconds: float = 0.0  # spent on computing them
+
+
+@dataclass
+class EmbeddingCache:
+    """Vectors by content hash; at most `most` are kept, what comes later is computed each time."""
+
+    folder: Path
+    width: int
+    most: int
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        self._row: dict[bytes, int] = {}
+        self._vectors = np.zeros((0, self.width), np.float32)  # [capacity, width]
+        for file in sorted(self.folder.glob(f"*{SUFFIX}")):
+            self._read(file)
+        self._written = len(self)
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def fetch(self, hashes: Sequence[bytes], compute: Callable[[list[int]], Tensor]) -> Tensor:
+        """Return a vector per hash, [N, width]; `compute` gets the places of those to embed."""
+        first: dict[bytes, int] = {}
+        for place, content in enumerate(hashes):
+            if content not in self._row:
+                first.setdefault(content, place)
+        missing = sum(content in first for content in hashes)
+        self.counts.hits += len(hashes) - missing
+        self.counts.misses += missing
+        if not first:
+            return self._known(hashes)
+        new = self._computed(list(first.values()), compute)
+        at = {content: n for n, content in enumerate(first)}
+        found = np.zeros((len(hashes), self.width), np.float32)
+        for place, content in enumerate(hashes):
+            found[place] = new[at[content]] if content in at else self._vectors[self._row[content]]
+        self._add(list(first), new)
+        if len(self) - self._written >= WRITE_AFTER:
+            self.flush()
+        return torch.from_numpy(found)
+
+    def flush(self) -> None:
+        """Write what was added since the last time into a file of its own."""
+        if len(self) == self._written:
+            return
+        hashes = b"".join(list(self._row)[self._written :])
+        content = safetensors.numpy.save(
+            {
+                "hashes": np.frombuffer(hashes, np.uint8).reshape(-1, HASH_BYTES),
+                "vectors": self._vectors[self._written : len(self)],
+            }
+        )
+        name = hashlib.sha256(content).hexdigest()
+        atomic_write(self.folder / f"{name}{SUFFIX}", content)
+        self._written = len(self)
+
+    def _known(self, hashes: Sequence[bytes]) -> Tensor:
+        return torch.from_numpy(self._vectors[[self._row[content] for content in hashes]])
+
+    def _computed(
+        self, places: list[int], compute: Callable[[list[int]], Tensor]
+    ) -> NDArray[np.float32]:
+        begun = time.perf_counter()
+        vectors = compute(places).numpy()
+        self.counts.computed += len(places)
+        self.counts.seconds += time.perf_counter() - begun
+        return vectors
+
+    def _add(self, hashes: list[bytes], vectors: NDArray[np.float32]) -> None:
+        """Keep vectors that are new, as many as there is room for."""
+        fresh = [n for n, content in enumerate(hashes) if content not in self._row]
+        fresh = fresh[: max(0, self.most - len(self))]
+        start, stop = len(self), len(self) + len(fresh)
+        if stop > len(self._vectors):
+            grown = np.zeros((max(stop, 2 * len(self._vectors)), self.width), np.float32)
+            grown[:start] = self._vectors[:start]
+            self._vectors = grown
+        self._vectors[start:stop] = vectors[fresh]
+        self._row |= {hashes[n]: start + i for i, n in enumerate(fresh)}
+
+    def _read(self, file: Path) -> None:
+        """Take in a file, or say that it is damaged and remove it: it will be computed again."""
+        if sha256(file) != file.name.removesuffix(SUFFIX):
+            warnings.warn(f"{file} is damaged; its embeddings are computed again", stacklevel=4)
+            file.unlink(missing_ok=True)
+            return
+        tensors = safetensors.numpy.load_file(file)
+        self._add([row.tobytes() for row in tensors["hashes"]], tensors["vectors"])
+
+
+def content_hash(content: bytes) -> bytes:
+    """Name what was embedded by its content."""
+    return hashlib.blake2b(content, digest_size=HASH_BYTES).digest()

@@ -1,0 +1,80 @@
+"""What is the same for every method in a table, and what is not: a reader must not have to ask."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from radt.plots.records import Record, by_method, learns
+
+Groups = dict[str, list[str]]  # a value, and the methods that have it
+
+
+def conditions(records: Sequence[Record]) -> dict[str, Groups]:
+    """Group methods by each thing that a fair comparison holds equal; learners by training, too."""
+    trained = [record for record in records if learns(record) and "config" in record]
+    return {
+        "action rule": grouped(records, action_rule),
+        "updates": grouped(trained, lambda record: f"{record['config']['learn']['updates']:,}"),
+        "batch": grouped(trained, lambda record: str(record["config"]["learn"]["batch_size"])),
+        "dataset": grouped(trained, dataset),
+        "budget": grouped(trained, lambda record: str(record.get("budget"))),
+    }
+
+
+def action_rule(record: Record) -> str:
+    """Write how actions are chosen."""
+    return json.dumps(record.get("action_rule", {}), sort_keys=True)
+
+
+def dataset(record: Record) -> str:
+    """Name the recipe of the data by what matters most and a hash of all of it."""
+    recipe: dict[str, Any] = record["config"]["collect"]
+    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{recipe['transitions']:,} transitions a task, recipe {digest}"
+
+
+def grouped(records: Sequence[Record], value: Callable[[Record], str]) -> Groups:
+    """List the methods by value, each once."""
+    groups: Groups = {}
+    for method, same in by_method(records).items():
+        for found in dict.fromkeys(map(value, same)):
+            groups.setdefault(found, []).append(method)
+    return groups
+
+
+def in_words(records: Sequence[Record], wall_minutes: float | None = None) -> str:
+    """Say what every method shares and, louder, what they do not."""
+    found = {name: groups for name, groups in conditions(records).items() if groups}
+    meant = {"updates"} if wall_minutes is not None else set()
+    shared = [f"{name} `{next(iter(groups))}`" for name, groups in found.items() if _one(groups)]
+    unequal = {n: groups for n, groups in found.items() if not _one(groups) and n not in meant}
+    parts = [f"The same for every method: {'; '.join(shared)}."] if shared else []
+    if wall_minutes is not None and "updates" in found:
+        parts.append(
+            f"Every method trains for {wall_minutes:g} minutes on the same machine, the embedder "
+            f"of a memory included, which gives it this many updates: {_list(found['updates'])}."
+        )
+    if unequal:
+        listed = "\n".join(f"- {name}: {_list(groups)}" for name, groups in unequal.items())
+        parts.append(f"**Not the same for every method**, so compare with care:\n\n{listed}")
+    return "\n\n".join([*parts, *_embedders(records, wall_minutes)])
+
+
+def _embedders(records: Sequence[Record], wall_minutes: float | None) -> list[str]:
+    """Name the methods that train a second network first, which the updates do not count."""
+    having = [r for r in records if learns(r) and r["wall_seconds"].get("embedder")]
+    if not having or wall_minutes is not None:
+        return []
+    updates = grouped(having, lambda record: f"{record['config']['embedder']['updates']:,}")
+    return [f"The embedder of a memory is trained before that, in updates: {_list(updates)}."]
+
+
+def _one(groups: Groups) -> bool:
+    return len(groups) == 1
+
+
+def _list(groups: Groups) -> str:
+    return "; ".join(f"`{value}` ({', '.join(methods)})" for value, methods in groups.items())

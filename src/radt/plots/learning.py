@@ -1,0 +1,70 @@
+"""Learning curves over training: what validation tasks return after more and more updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from radt.plots.records import Record, by_method
+from radt.plots.style import End, canvas, colour_of, name_ends, plain, save
+
+Curve = dict[int, float]  # the return of the last validation trial by update
+
+
+def has_learning(records: Sequence[Record]) -> bool:
+    """Tell whether any record has looked at validation tasks during training."""
+    return any(record.get("learning") for record in records)
+
+
+def learning_curve(records: Sequence[Record], path: Path) -> Path:
+    """Draw the return of the last validation trial by update, a line per method."""
+    shown = {
+        method: [curve(record["learning"]) for record in same if record.get("learning")]
+        for method, same in by_method(records).items()
+    }
+    shown = {method: curves for method, curves in shown.items() if curves}
+    figure = canvas(7.2, 3.9)
+    draw_learning(figure.subplots(), shown)
+    return save(figure, path, f"{records[0]['env']}: learning over training", _note(records))
+
+
+def curve(looks: Sequence[dict[str, Any]]) -> Curve:
+    """Take the last trial of every look at validation tasks."""
+    return {int(look["update"]): float(look[last_trial(look)]) for look in looks}
+
+
+def last_trial(look: dict[str, Any]) -> str:
+    """Name the last trial of a look, such as `trial_10`."""
+    return max((n for n in look if n.startswith("trial_")), key=lambda name: int(name[6:]))
+
+
+def draw_learning(axes: Axes, shown: dict[str, list[Curve]]) -> None:
+    """Draw seeds thin and their mean, over the updates that all of them have reached, thick."""
+    ends = []
+    for method, curves in shown.items():
+        colour = colour_of(method, list(shown))
+        for seed in curves if len(curves) > 1 else []:
+            axes.plot(list(seed), list(seed.values()), color=colour, linewidth=0.7, alpha=0.45)
+        common = sorted(set.intersection(*map(set, curves)))
+        mean = [float(np.mean([seed[update] for seed in curves])) for update in common]
+        axes.plot(common, mean, color=colour, linewidth=1.9, marker="o", markersize=3.5)
+        if common:
+            ends.append(End(f"{method}  {mean[-1]:.1f}", common[-1], mean[-1], colour))
+    plain(axes, "return on validation tasks", "update")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set_xlim(0, max(update for curves in shown.values() for c in curves for update in c))
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    name_ends(axes, ends)
+
+
+def _note(records: Sequence[Record]) -> str:
+    trials = {last_trial(look)[6:] for r in records for look in r.get("learning") or []}
+    final = records[0]["split"] == "final"
+    seen = "; these tasks are among those trained on" if final else ""
+    return f"trial {'/'.join(sorted(trials))}; thick: mean over seeds, thin: seeds{seen}"

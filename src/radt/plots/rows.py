@@ -1,0 +1,108 @@
+"""The numbers behind the curves: one row per method and environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radt.metrics import LATE, Estimate, after_finding, estimate, found_by, improvement, late_score
+from radt.plots.records import Expense, Outcome, Record, outcomes, variants
+
+BASE = "ra-dt"  # every method is held against the paper's
+SHOWN_TRIALS = (1, 10, 20, 40)
+FOUND_TRIALS = (1, 5, 10, 20, 40)
+
+
+@dataclass(frozen=True)
+class Row:
+    """How well one method learns in context on one environment, and at what cost."""
+
+    method: str
+    env: str
+    tasks: int
+    trials: int
+    optimum: float | None
+    score: Estimate  # return over the last ten trials
+    gain: Estimate  # the score minus trials 1-5
+    at_trial: dict[int, Estimate]
+    against_base: Estimate | None  # the score minus that of RA-DT, same tasks and seeds
+    found_by: dict[int, float]  # tasks with a reward by a trial, mean over seeds
+    after_finding: float | None  # return of the trials after a task's first rewarded one
+    expense: Expense
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds."""
+        return self.score.seeds
+
+    @property
+    def improves(self) -> bool:
+        """Whether the improvement is above 0 by every interval there is."""
+        return all(interval.low > 0 for interval in self.gain.known)
+
+    @property
+    def late(self) -> str:
+        """The trials that make the score."""
+        return f"{max(1, self.trials - LATE + 1)}-{self.trials}"
+
+
+def method_table(records: Sequence[Record]) -> list[Row]:
+    """Make a row per method, first on the records' own environment, then on each variant."""
+    rows = []
+    for variant in (None, *variants(records)):
+        shown = outcomes(records, variant)
+        base = next((outcome for outcome in shown if outcome.method == BASE), None)
+        # Every row by the same resamples.
+        rows += [make_row(outcome, np.random.default_rng(0), base) for outcome in shown]
+    return rows
+
+
+def make_row(outcome: Outcome, rng: np.random.Generator, base: Outcome | None = None) -> Row:
+    """Score one outcome."""
+    returns = outcome.returns  # [seed, task, trial]
+    found = np.mean([found_by(seed) for seed in returns], axis=0)  # [trial]
+    return Row(
+        method=outcome.method,
+        env=outcome.env,
+        tasks=outcome.tasks,
+        trials=outcome.trials,
+        optimum=outcome.optimum,
+        score=estimate(late_score(returns), rng),
+        gain=estimate(improvement(returns), rng),
+        at_trial={
+            trial: estimate(returns[:, :, trial - 1], rng)
+            for trial in shown_trials(SHOWN_TRIALS, outcome.trials)
+        },
+        against_base=None if base is None else paired_difference(outcome, base, rng),
+        found_by={
+            trial: float(found[trial - 1]) for trial in shown_trials(FOUND_TRIALS, outcome.trials)
+        },
+        after_finding=_mean_after_finding(returns),
+        expense=outcome.expense,
+    )
+
+
+def paired_difference(one: Outcome, other: Outcome, rng: np.random.Generator) -> Estimate | None:
+    """Subtract scores task by task and seed by seed; None where nothing can be paired.
+
+    Both met the same environments and drew the same random numbers, so that much of the chance is
+    in both and falls out of the difference.
+    """
+    common = [seed for seed in one.seeds if seed in other.seeds]
+    if one.method == other.method or not common:
+        return None
+    return estimate(late_score(one.of_seeds(common)) - late_score(other.of_seeds(common)), rng)
+
+
+def shown_trials(wanted: Sequence[int], trials: int) -> list[int]:
+    """Choose the trials wanted, as far as there are so many, and the last one."""
+    return sorted({trial for trial in wanted if trial <= trials} | {trials})
+
+
+def _mean_after_finding(returns: NDArray[np.float64]) -> float | None:
+    """Average over the seeds in which anything was found before the last trial."""
+    known = [value for seed in returns if not np.isnan(value := after_finding(seed))]
+    return float(np.mean(known)) if known else None

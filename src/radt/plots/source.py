@@ -1,0 +1,110 @@
+"""Source curves: how well the data source learned its tasks while it was recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from numpy.typing import NDArray
+
+from radt.data import DataError, Dataset
+from radt.envs.suite import SUITES
+from radt.files import atomic_write
+from radt.plots.style import OPTIMUM, SPARE_COLOURS, End, canvas, name_ends, plain, save
+
+POINTS = 50
+LEARNED = 0.5  # of a task's best return, in the last tenth of its history
+NOTE = (
+    "lines: mean over tasks; bands: the middle 80 % of tasks; dashes: the best that is possible; "
+    "numbers: last tenth"
+)
+
+
+@dataclass(frozen=True)
+class SourceCurve:
+    """The mean return over the histories of one dataset's tasks, and how it ends."""
+
+    label: str
+    env: str
+    sha256: str
+    tasks: int
+    transitions: tuple[int, ...]  # of each task, at the end of each stretch
+    mean: tuple[float, ...]  # over the tasks
+    low: tuple[float, ...]  # a tenth of the tasks is below
+    high: tuple[float, ...]  # a tenth of the tasks is above
+    last_tenth: float  # mean return in the last tenth of the histories
+    optimum: float | None
+    learned: float | None  # share of tasks that end above LEARNED of their best return
+
+
+def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
+    """Cut every task's history into equally many stretches of episodes and take their means."""
+    manifest, tasks = dataset.manifest, dataset.tasks
+    returns = np.stack([stretches(dataset, task, points) for task in tasks])  # [tasks, points]
+    late = np.stack([stretches(dataset, task, 10)[-1] for task in tasks])  # [tasks]
+    best = [SUITES[manifest.env].optimal_return(task) for task in tasks]
+    known = np.array([value for value in best if value is not None])
+    steps = max(entry.transitions for entry in manifest.files)
+    low, high = np.quantile(returns, (0.1, 0.9), axis=0)
+    revealed = manifest.hyper_parameters.get("reveal", False)
+    return SourceCurve(
+        label=manifest.env + (", revealed to the source" if revealed else ""),
+        env=manifest.env,
+        sha256=dataset.sha256,
+        tasks=len(tasks),
+        transitions=tuple((np.arange(1, points + 1) * steps // points).tolist()),
+        mean=tuple(returns.mean(axis=0).tolist()),
+        low=tuple(low.tolist()),
+        high=tuple(high.tolist()),
+        last_tenth=float(late.mean()),
+        optimum=float(known.mean()) if len(known) == len(tasks) else None,
+        learned=float((late > LEARNED * known).mean()) if len(known) == len(tasks) else None,
+    )
+
+
+def stretches(dataset: Dataset, task: int, points: int) -> NDArray[np.float64]:
+    """Return the mean return of each of `points` stretches of a task's episodes."""
+    own = dataset.episodes.rows(dataset.episodes.task == task)
+    if len(own) < points:
+        raise DataError(
+            f"task {task} of {dataset.manifest.env} has {len(own)} complete episodes, too few for "
+            f"a curve of {points} points; collect more transitions"
+        )
+    parts = np.array_split(own.total_return, points)
+    return np.array([part.mean(dtype=np.float64) for part in parts])
+
+
+def draw_source(datasets: Sequence[Dataset], path: Path) -> list[SourceCurve]:
+    """Draw the curves of several datasets into one picture, with the numbers beside it as JSON."""
+    curves = [source_curve(dataset) for dataset in datasets]
+    figure = canvas(8.6, 3.9)
+    draw_curves(figure.subplots(), curves)
+    save(figure, path, "What the data source earned while it learned", NOTE)
+    content = json.dumps([asdict(curve) for curve in curves], indent=1) + "\n"
+    atomic_write(path.with_suffix(".json"), content.encode())
+    return curves
+
+
+def draw_curves(axes: Axes, curves: Sequence[SourceCurve]) -> None:
+    """Draw mean and band of each curve, and the best return that is possible there."""
+    ends = []
+    for number, curve in enumerate(curves):
+        colour = SPARE_COLOURS[number % len(SPARE_COLOURS)]
+        steps = curve.transitions
+        axes.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.10, linewidth=0)
+        axes.plot(steps, curve.mean, color=colour, linewidth=1.9)
+        if curve.optimum is not None:
+            axes.axhline(curve.optimum, color=colour, linewidth=0.8, linestyle=OPTIMUM)
+        label = f"{curve.label}  {curve.last_tenth:.1f}"
+        ends.append(End(label, steps[-1], curve.mean[-1], colour))
+    plain(axes, "return of an episode", "transitions of a task")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set_xlim(0, max(curve.transitions[-1] for curve in curves))
+    axes.set_ylim(bottom=0.0)
+    name_ends(axes, ends)

@@ -1,0 +1,131 @@
+"""`radt bench decide`: where the time of a decision goes, at a size where speed says nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from radt.bench import decide
+from radt.bench.agreement import Agreement, measure_agreement, variant
+from radt.bench.clock import Clock, WatchedEmbedder
+from radt.bench.decide import ALONE, WHOLE, bench_decide, contestants, time_scene
+from radt.costs import warm_actor
+from radt.experiments.run import RunError
+from radt.loading import Loaded
+from tests.contracts.method import CONTEXT, build_method, card_of
+from tests.toys import TOY_GRID
+
+ENV = "dark-room-10x10"
+
+
+def test_a_part_inside_another_counts_for_itself_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([10.0, 11.0, 14.0, 16.0])  # outer begins, inner begins, inner ends, outer ends
+    monkeypatch.setattr("radt.bench.clock.time.perf_counter", lambda: next(moments))
+    clock = Clock()
+    with clock.part("outer"), clock.part("inner"):
+        pass
+    assert clock.seconds == {"inner": 3.0, "outer": 3.0}
+
+
+def test_a_watched_function_still_answers() -> None:
+    class Adder:
+        def add(self, a: int, b: int = 1) -> int:
+            return a + b
+
+    adder, clock = Adder(), Clock()
+    clock.watch(adder, "add", "sum")
+    assert adder.add(2, b=3) == 5
+    assert set(clock.seconds) == {"sum"}
+
+
+def test_watching_an_embedder_changes_nothing() -> None:
+    method: Any = build_method("ra-dt", TOY_GRID.spaces)
+    _, trials = warm_actor(method, 2, 0, np.random.default_rng(0))
+    recent = trials.recent(np.arange(2), CONTEXT)
+    watched = WatchedEmbedder(method.embedder, Clock(), incremental=True)
+    assert torch.equal(watched(recent), method.embedder(recent))
+    assert watched.fingerprint == method.embedder.fingerprint
+    assert watched.stepper(2, CONTEXT) is watched
+    assert WatchedEmbedder(method.embedder, Clock(), False).stepper(2, CONTEXT) is None
+
+
+def untrained(context_len: int) -> Loaded:
+    options = {
+        "model": {"layers": 1, "width": 16, "heads": 2},
+        "memory": {"context_len": context_len, "retrieve_every": 0},
+    }
+    method = build_method("ra-dt", TOY_GRID.spaces, options)
+    card = dataclasses.replace(card_of(method, "ra-dt", options), env=TOY_GRID.name)
+    return Loaded(method, card, Path("untrained"))
+
+
+def test_both_embeddings_agree_as_long_as_nothing_has_left_the_window() -> None:
+    loaded = untrained(context_len=6)
+    found = measure_agreement(loaded, TOY_GRID, (4, 5), trials=3)
+    assert found.decisions == 2 * 2 * 6  # tasks, trials with a memory, steps behind C
+    assert 0 < found.cosine < 1
+    before = loaded.method.options.memory.retrieve_every  # type: ignore[attr-defined]
+    assert before == 0  # the loaded method stays as it was
+
+
+def test_agreement_needs_something_to_retrieve() -> None:
+    with pytest.raises(RunError, match="give more"):
+        measure_agreement(untrained(context_len=6), TOY_GRID, (4,), trials=1)
+
+
+def test_a_variant_asks_as_often_as_it_is_told() -> None:
+    method = build_method("ra-dt", TOY_GRID.spaces)
+    actor, trials = warm_actor(variant(method, 3, False), 1, 2, np.random.default_rng(0))
+    asked = []
+    for _ in range(7):
+        trials.see(np.arange(1), np.zeros((1, 2)))
+        actor.decide(trials, np.arange(1))
+        asked.append(actor.retrieval is not None)
+        trials.record(np.arange(1), np.zeros(1), np.zeros(1, np.float32))
+    assert asked == [True, False, False, True, False, False, True]
+
+
+def test_everybody_is_timed_against_the_forward_pass_alone() -> None:
+    timings = {timing.who: timing for timing in time_scene(ENV, "smoke", 2, "fused", 2, "cpu")}
+    assert list(timings) == list(contestants(ENV, "smoke", "cpu"))
+    alone = timings[ALONE].policy
+    for timing in timings.values():
+        parts = timing.embed + timing.search + timing.policy + timing.rest
+        assert timing.whole == pytest.approx(parts)
+        assert timing.decisions_per_second == pytest.approx(2 / timing.whole)
+        assert timing.ratio == pytest.approx(timing.whole / alone)
+        assert min(timing.policy, timing.rest) > 0
+        remembers = timing.who.startswith("ra-dt")
+        assert (timing.memory_ratio is not None) == remembers
+        assert (timing.embed > 0) == (timing.search > 0) == remembers
+
+
+def test_steps_beyond_a_trial_are_refused() -> None:
+    with pytest.raises(RunError, match="at most 50"):
+        time_scene(ENV, "smoke", 1, "fused", 51, "cpu")
+
+
+def test_the_record_is_written_and_the_ratio_comes_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(env: str, steps: int, device: str, quiet: bool) -> dict[str, Any]:
+        return bench_decide(env, (("smoke", 1),), steps, 2, 2, device, quiet)
+
+    monkeypatch.setattr(decide, "bench_decide", small)
+    alike = Agreement(decisions=5, same_chunk=0.8, same_action=1.0, cosine=0.99)
+    monkeypatch.setattr(decide, "measure_agreement", lambda *args: alike)
+    out = tmp_path / "decide.json"
+    assert decide.main(out, ENV, steps=1, quiet=True) == 0
+    record = json.loads(out.read_text())
+    attentions = [timing["attention"] for timing in record["timings"]]
+    assert attentions == ["fused"] * (len(attentions) // 2) + ["math"] * (len(attentions) // 2)
+    whole = next(timing for timing in record["timings"] if timing["who"] == WHOLE)
+    assert record["ratio"] == whole["ratio"]
+    assert record["agreement"]["decisions"] == 5
+    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"

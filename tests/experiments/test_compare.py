@@ -1,0 +1,259 @@
+"""`radt compare` on the toy grid: plan, run, resume, publish, refuse, share, equal time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radt import api, cli
+from radt.collect.workers import locked
+from radt.commands import compare_work
+from radt.experiments import pace as pacing
+from radt.experiments.compare import Comparison, entry, publish
+from radt.experiments.measured import trials_per_second, updates_per_second, validations
+from radt.experiments.pace import Pace, fitting_updates
+from radt.experiments.run import RunError
+from tests.experiments.small import use_toys
+from tests.toys import TOY_GRID
+
+SETS = (
+    *("collect.transitions=128", "collect.n_steps=64", "collect.batch_size=32"),
+    *("learn.updates=4", "learn.log_every=1", "learn.evaluate_every=2"),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def toys(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_toys(monkeypatch, home)
+
+
+@pytest.fixture
+def without_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the curve and the film of every run, which take longer than the run."""
+    monkeypatch.setattr(api, "report", lambda out: Path(out))
+
+
+def words(folder: Path, *more: str, methods: str = "dt") -> list[str]:
+    sets = [word for text in SETS for word in ("--set", text)]
+    return [
+        *("compare", TOY_GRID.name, "--methods", methods, "--seeds", "1", "--budget", "smoke"),
+        *("--out", str(folder / "runs"), "--results", str(folder / "results")),
+        *("--threads", "1", *sets, *more),
+    ]
+
+
+def answer(capsys: pytest.CaptureFixture[str], given: list[str]) -> dict[str, Any]:
+    assert cli.main([*given, "--json"]) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def compared(folder: Path, **more: Any) -> Comparison:
+    return Comparison(
+        TOY_GRID.name,
+        ("dt",),
+        1,
+        "smoke",
+        SETS,
+        folder / "runs",
+        folder / "results",
+        **more,
+    )
+
+
+def test_a_comparison_from_nothing_and_again_without_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = words(tmp_path, methods="dt,ra-dt")
+    plan = answer(capsys, [*given, "--dry-run"])
+    names = ["replay-seed0", "sweep-seed0", "dt-seed0", "ra-dt-seed0"]
+    assert [(run["run"], run["state"]) for run in plan["runs"]] == [(n, "missing") for n in names]
+    assert plan["hours"] > 0
+    assert not list(tmp_path.iterdir())
+
+    told = answer(capsys, given)
+    assert told["finished"] == names
+    assert list(told["methods"]) == ["dt", "ra-dt", "replay", "sweep"]
+    folder = tmp_path / "results" / TOY_GRID.name
+    files = {path.name for path in folder.iterdir() if path.is_file()}
+    assert files == {"compare.md", "compare.json", "compare.png", "learning.png"}
+    kept = {path.name for path in (folder / "ra-dt-seed0").iterdir()}
+    assert {"icl.json", "config.json", "summary.md", "curve.png", "choices.json"} <= kept
+    assert not {"model.safetensors", "log.jsonl"} & kept
+    row = told["methods"]["ra-dt"]
+    assert row["context_steps"] == row["input_steps"] + row["retrieved_steps"]
+    for name in ("parameters", "flops_per_decision", "targets_per_update", "samples_per_second"):
+        assert row[name] > 0, name
+    record = json.loads((folder / "dt-seed0" / "icl.json").read_text())
+    assert [look["update"] for look in record["learning"]] == [2, 4]
+
+    before = snapshot(tmp_path / "runs"), snapshot(folder / "dt-seed0")
+    again = answer(capsys, given)
+    assert again["finished"] == []
+    assert (snapshot(tmp_path / "runs"), snapshot(folder / "dt-seed0")) == before
+    assert cli.main([*given, "--quiet"]) == 0
+    assert "minus ra-dt" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("without_reports")
+def test_what_was_interrupted_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = entry(compared(tmp_path), "dt", 0)
+    api.collect(one.config, workers=1)
+    checkpoint = api.train(one.config, one.out, threads=1)
+    trained = checkpoint.read_bytes()
+    plan = answer(capsys, [*words(tmp_path), "--dry-run"])
+    assert plan["runs"][-1]["state"] == "interrupted"
+    answer(capsys, words(tmp_path))
+    assert checkpoint.read_bytes() == trained
+
+
+@pytest.mark.usefixtures("without_reports")
+def test_a_run_of_other_values_is_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(capsys, words(tmp_path))
+    assert cli.main(words(tmp_path, "--set", "learn.updates=5")) == 2
+    said = capsys.readouterr().err
+    assert "holds a run with other values" in said
+    assert "learn.updates: 4 there, 5 now" in said
+
+
+@pytest.mark.usefixtures("without_reports")
+def test_an_error_of_one_run_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(config: Any, *args: Any, **kwargs: Any) -> Any:
+        if config.method == "replay":
+            raise RunError("its model is missing")
+        return api.run(config, *args, **kwargs)
+
+    monkeypatch.setattr(compare_work, "run", fail)
+    assert cli.main(words(tmp_path, "--json")) == 2
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)
+    assert told["failed"] == {"replay-seed0": "its model is missing"}
+    assert told["finished"] == ["sweep-seed0", "dt-seed0"]
+    assert "1 of the runs have failed" in printed.err
+
+
+@pytest.mark.usefixtures("without_reports")
+def test_two_processes_share_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with locked(entry(compared(tmp_path), "dt", 0).out / api.LOCK, wait=False):
+        told = answer(capsys, words(tmp_path))
+    assert told["busy"] == ["dt-seed0"]
+    assert told["finished"] == ["replay-seed0", "sweep-seed0"]
+
+
+@pytest.mark.usefixtures("without_reports")
+def test_only_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words(tmp_path, "--table", "--quiet")) == 2
+    assert "nothing is published" in capsys.readouterr().err
+    one = entry(compared(tmp_path), "replay", 0)
+    api.run(one.config, one.out, threads=1)
+    told = answer(capsys, words(tmp_path, "--table"))
+    assert (told["finished"], list(told["methods"])) == (["replay-seed0"], ["replay"])
+
+
+@pytest.mark.usefixtures("without_reports")
+def test_equal_time_becomes_a_number_of_updates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paces: list[str] = []
+
+    def measure(config: Any, threads: int, device: str) -> Pace:
+        paces.append(config.method)
+        return Pace(threads, before_seconds=1.0, update_seconds=0.1)
+
+    monkeypatch.setattr(pacing, "measure", measure)
+    answer(capsys, words(tmp_path))
+    given = words(tmp_path, "--wall-minutes", "0.1")
+    told = answer(capsys, given)
+    assert told["wall_minutes"] == 0.1
+    assert told["methods"]["dt"]["updates"] == 50
+    folder = tmp_path / "results" / TOY_GRID.name
+    assert (folder / "wall-0.1min" / "dt-seed0" / "icl.json").exists()
+    assert (tmp_path / "runs" / f"{TOY_GRID.name}-wall0.1" / "dt-seed0").is_dir()
+    assert "## Equal wall time: 0.1 minutes" in (folder / "compare.md").read_text()
+    assert answer(capsys, given)["finished"] == []
+    assert paces == ["dt"]
+
+
+def test_a_pace_is_measured_by_training_a_little(tmp_path: Path) -> None:
+    comparison = compared(tmp_path)
+    config = comparison.config("ra-dt", 0)
+    api.collect(config, workers=1)
+    pace = pacing.pace_of(config, tmp_path / "pace.json", threads=1)
+    assert pace.threads == 1
+    assert pace.before_seconds > 0
+    assert 0 < pace.update_seconds < 1
+    assert pacing.read_pace(tmp_path / "pace.json", config.to_json()) == pace
+    other = comparison.config("dt", 0).to_json()
+    assert pacing.read_pace(tmp_path / "pace.json", other) is None
+
+
+def test_updates_are_rounded_down_and_too_little_time_is_an_error(tmp_path: Path) -> None:
+    pace = Pace(threads=1, before_seconds=30.0, update_seconds=0.25)
+    assert pace.updates(1.0) == 100  # 30 seconds hold 120
+    config = compared(tmp_path).config("dt", 0)
+    with pytest.raises(RunError, match=r"0\.5 go by before the first one.*--wall-minutes"):
+        fitting_updates(config, pace, 0.6)
+
+
+@pytest.mark.usefixtures("without_reports")
+def test_an_older_record_is_completed_when_it_is_published(tmp_path: Path) -> None:
+    one = entry(compared(tmp_path), "dt", 0)
+    api.run(one.config, one.out, workers=1, threads=1)
+    record = json.loads((one.out / "icl.json").read_text())
+    older = {n: v for n, v in record.items() if n not in ("cost", "speed", "learning")}
+    (one.out / "icl.json").write_text(json.dumps(older))
+    publish(one.out, tmp_path / "kept")
+    assert json.loads((tmp_path / "kept" / "icl.json").read_text()) == record
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"seeds": 0}, "at least 1 seed"), ({"wall_minutes": 0.0}, "more than 0")],
+)
+def test_impossible_comparisons_say_so(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        Comparison(TOY_GRID.name, ("dt",), **changes)
+
+
+def test_unknown_names_are_told_before_anything_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["compare", TOY_GRID.name, "--methods", "dtt"]) == 2
+    assert "did you mean 'dt'" in capsys.readouterr().err
+
+
+def test_speed_does_not_count_pauses_validation_and_restarts() -> None:
+    def line(time: float, step: int, **values: float) -> dict[str, Any]:
+        return {"time": time, "phase": "train", "step": step, **values}
+
+    lines = [
+        line(0.0, 10, loss=1.0),
+        line(5.0, 20, loss=1.0),
+        line(60.0, 20, trial_1=3.0, trial_5=7.0),
+        line(65.0, 30, loss=1.0),
+        line(900.0, 20, loss=1.0),  # killed, and begun again from update 10
+        line(905.0, 30, loss=1.0),
+        line(2000.0, 40, loss=1.0),  # paused
+        line(2005.0, 50, loss=1.0),
+        line(2010.0, 50, trial_1=4.0, trial_5=8.0),
+    ]
+    assert updates_per_second(lines) == pytest.approx(2.0)
+    assert trials_per_second(lines) is None
+    assert validations(lines) == [
+        {"update": 20, "trial_1": 3.0, "trial_5": 7.0},
+        {"update": 50, "trial_1": 4.0, "trial_5": 8.0},
+    ]
