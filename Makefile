@@ -5,12 +5,12 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed-by-make
-EXTRAS := faiss,tensorboard,dev
+EXTRAS := faiss,tensorboard,lm,dev
 
 # Small arrays: more threads would only wait for each other.
 test test-full wheel: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup run test test-full lint wheel lock clean
+.PHONY: help setup run demo test test-full lint wheel lock clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: setup  ## the main job: collect, train, evaluate and report on Dark-Room 10x10
 	$(BIN)/radt run dark-room-10x10 --method ra-dt+ --budget laptop --seed 0 --out runs/dark-room-10x10
+
+demo: setup  ## the trained agent at work in the terminal, without training
+	$(BIN)/radt demo
 
 lint: setup  ## style, types and the order of the rooms
 	$(BIN)/ruff check .

@@ -314,8 +314,10 @@ def test_methods_and_embedders_of_third_parties_are_kept(
     def build(spaces: TaskSpaces, options: Any, seed: int, embedder: Any) -> Any:
         return Plugged(spaces, options, embedder)
 
-    maker = EmbedderEntry(PluggedOptions, lambda *given: given)  # type: ignore[arg-type,return-value]
-    monkeypatch.setitem(METHODS._items, "plugged", MethodEntry(PluggedOptions, build, embedder=name))
+    maker = EmbedderEntry(PluggedOptions, lambda *given: given)  # type: ignore[arg-type]
+    monkeypatch.setitem(
+        METHODS._items, "plugged", MethodEntry(PluggedOptions, build, embedder=name)
+    )
     monkeypatch.setitem(EMBEDDERS._items, "plugged", maker)
     path, spaces = tmp_path / "model.safetensors", TOY_GRID.spaces
     method: Any = Plugged(spaces, PluggedOptions(5), None)

@@ -36,7 +36,7 @@ LEARNING = [
 def test_fused_attention_counts_as_much_as_its_two_products() -> None:
     torch.manual_seed(0)
     model = DecisionTransformer(TOY_GRID.spaces, ModelConfig(**TINY), seed=0)  # type: ignore[arg-type]
-    _, trials = warm_actor(build_method("dt", TOY_GRID.spaces), 2, 0, np.random.default_rng(0))
+    _, trials = warm_actor(build_method("dt", TOY_GRID.spaces), 2)
     recent = trials.recent(np.arange(2), CONTEXT)
     counts = []
     for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
@@ -50,9 +50,10 @@ def test_fused_attention_counts_as_much_as_its_two_products() -> None:
 def test_a_decision_of_dt_multiplies_what_the_layers_say() -> None:
     method = build_method("dt", TOY_GRID.spaces)
     width, actions = 16, TOY_GRID.spaces.action.size
-    per_token = 12 * width * width + 2 * width + actions * width  # a block, R and r, the head
     lengths = np.minimum(np.arange(HORIZON) + 1, CONTEXT)
-    expected = 2 * (lengths * per_token + 2 * lengths**2 * width).mean()
+    per_token = 2 * width * width + 2 * width + 2 * width  # keys and values; R, r; both products
+    once = 10 * width * width + actions * width  # query, projection, feed-forward; the head
+    expected = 2 * (lengths * per_token + once).mean()  # the last layer is for one token only
     assert flops_per_decision(method) == pytest.approx(expected)
 
 

@@ -93,7 +93,13 @@ def test_every_requirement_has_a_version_in_the_constraints() -> None:
         for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     }
     extras = project()["optional-dependencies"]
-    lines = [*project()["dependencies"], *extras["faiss"], *extras["tensorboard"], *extras["dev"]]
+    lines = [
+        *project()["dependencies"],
+        *extras["faiss"],
+        *extras["tensorboard"],
+        *extras["lm"],
+        *extras["dev"],
+    ]
     assert {Requirement(line).name for line in lines} <= pinned
 
 

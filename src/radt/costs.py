@@ -7,6 +7,7 @@ states and a memory full of random trials, and what its networks and its search 
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +76,11 @@ def tokens_per_decision(method: Method) -> int:
 def flops_per_decision(method: Method, slots: int = 1, seed: int = 0) -> float:
     """Count what a decision multiplies, on average over one trial with a filled memory."""
     rng = np.random.default_rng(seed)
-    actor, trials = warm_actor(method, slots, REMEMBERED, rng)
+    past = [
+        [random_trial(method.spaces, slot, episode, rng) for slot in range(slots)]
+        for episode in range(REMEMBERED)
+    ]
+    actor, trials = warm_actor(method, slots, past)
     counter = FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION)
     everyone = np.arange(slots)
     with counter:
@@ -107,17 +112,17 @@ def count_targets(examples: Any) -> int:
 
 
 def warm_actor(
-    method: Method, slots: int, remembered: int, rng: np.random.Generator
+    method: Method, slots: int, past: Sequence[Sequence[Trajectory]] = ()
 ) -> tuple[Actor, RunningTrials]:
-    """Put a method to work in the middle of a task: a trial begins, and some lie behind it."""
-    spaces, everyone = method.spaces, np.arange(slots)
+    """Put a method to work in the middle of a task: a trial begins, others lie behind it."""
+    everyone = np.arange(slots)
     actor, trials = method.actor(slots), RunningTrials(method.spaces, slots)
     actor.forget(everyone)
     trials.begin_task(everyone)
-    for episode in range(remembered):
-        actor.remember([random_trial(spaces, slot, episode, rng) for slot in range(slots)])
+    for finished in past:
+        actor.remember(finished)
         trials.trial += 1
-    trials.begin_trial(everyone, np.full(slots, spaces.return_scale, np.float32))
+    trials.begin_trial(everyone, np.full(slots, method.spaces.return_scale, np.float32))
     actor.begin_trials(everyone)
     return actor, trials
 

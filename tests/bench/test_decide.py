@@ -15,7 +15,7 @@ from radt.bench import decide
 from radt.bench.agreement import Agreement, measure_agreement, variant
 from radt.bench.clock import Clock, WatchedEmbedder
 from radt.bench.decide import ALONE, WHOLE, bench_decide, contestants, time_scene
-from radt.costs import warm_actor
+from radt.costs import random_trial, warm_actor
 from radt.experiments.run import RunError
 from radt.loading import Loaded
 from tests.contracts.method import CONTEXT, build_method, card_of
@@ -46,7 +46,7 @@ def test_a_watched_function_still_answers() -> None:
 
 def test_watching_an_embedder_changes_nothing() -> None:
     method: Any = build_method("ra-dt", TOY_GRID.spaces)
-    _, trials = warm_actor(method, 2, 0, np.random.default_rng(0))
+    _, trials = warm_actor(method, 2)
     recent = trials.recent(np.arange(2), CONTEXT)
     watched = WatchedEmbedder(method.embedder, Clock(), incremental=True)
     assert torch.equal(watched(recent), method.embedder(recent))
@@ -79,9 +79,10 @@ def test_agreement_needs_something_to_retrieve() -> None:
         measure_agreement(untrained(context_len=6), TOY_GRID, (4,), trials=1)
 
 
-def test_a_variant_asks_as_often_as_it_is_told() -> None:
+def test_a_variant_asks_as_often_as_it_is_told(rng: np.random.Generator) -> None:
     method = build_method("ra-dt", TOY_GRID.spaces)
-    actor, trials = warm_actor(variant(method, 3, False), 1, 2, np.random.default_rng(0))
+    past = [[random_trial(TOY_GRID.spaces, 0, episode, rng)] for episode in range(2)]
+    actor, trials = warm_actor(variant(method, 3, False), 1, past)
     asked = []
     for _ in range(7):
         trials.see(np.arange(1), np.zeros((1, 2)))

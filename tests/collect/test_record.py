@@ -169,7 +169,7 @@ def test_another_configuration_is_refused(finished: Path, tmp_path: Path) -> Non
 
     with pytest.raises(Killed):
         collect(tiny_suite(), CONFIG, tmp_path, workers=1, progress=stop)
-    with pytest.raises(CollectError, match=r"unfinished collection .*config.gamma is 0.99 there"):
+    with pytest.raises(CollectError, match=r"unfinished collection .*config.gamma: 0.99 there"):
         collect(tiny_suite(), replace(CONFIG, gamma=0.9), tmp_path, quiet=True)
 
 

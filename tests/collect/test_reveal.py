@@ -88,3 +88,4 @@ def test_key_doors_are_collected_as_dark_rooms_of_their_size() -> None:
         for name in (f"dark-key-door-{size}", f"dark-key-door-{size}-persist"):
             same = replace(paper_config(name, 3), reveal=False)
             assert same == paper_config(f"dark-room-{size}", 3)
+            assert paper_config(name).reveal == (not name.endswith("persist"))

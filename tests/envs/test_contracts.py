@@ -14,14 +14,15 @@ from radt.envs.suite import TaskSuite
 from tests.contracts import env as contract
 from tests.toys import TOYS, histories
 
+GRIDS: list[TaskSuite] = [*DARK_ROOMS, *KEY_DOORS]
+SHOWN = [suite.revealed for suite in KEY_DOORS if suite.room.width == 10]
 ALL = pytest.mark.parametrize(
-    "suite", [*DARK_ROOMS, *KEY_DOORS, *TOYS], ids=lambda suite: suite.name
+    "suite",
+    [*GRIDS, *SHOWN, *TOYS],
+    ids=lambda suite: f"{suite.name}-{suite.spaces.state.shape[0]}",
 )
-IDS = [
-    f"radt/Dark{kind}-{size}-v0"
-    for kind in ("Room", "KeyDoor")
-    for size in ("10x10", "20x20", "40x20")
-]
+SIZES = ("10x10", "20x20", "40x20")
+IDS = [f"radt/Dark{kind}-{size}-v0" for kind in ("Room", "KeyDoor") for size in SIZES]
 
 
 @ALL
@@ -63,7 +64,7 @@ def test_checkers_are_clean(env_id: str, rules: dict[str, Any]) -> None:
     contract.check_checkers(gym.make(env_id, task=85, render_mode="rgb_array", **rules).unwrapped)
 
 
-@pytest.mark.parametrize("suite", [*DARK_ROOMS, *KEY_DOORS], ids=lambda suite: suite.name)
+@pytest.mark.parametrize("suite", GRIDS, ids=lambda suite: suite.name)
 def test_checkers_are_clean_for_suites(suite: TaskSuite) -> None:
     env = suite.make(0)
     env.spec = gym.spec(IDS[0])

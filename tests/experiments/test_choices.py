@@ -115,6 +115,6 @@ def test_a_rounded_loss_leaves_weights_and_gradients_alone() -> None:
     exact, rounded = Choices(1).loss(toy), Choices(1, precision="bfloat16").loss(toy)
     assert exact == toy.loss
     assert 0 < (exact(examples) - rounded(examples)).abs().item() < 0.1
-    rounded(examples).backward()  # type: ignore[no-untyped-call]
+    rounded(examples).backward()
     weight = toy.networks["policy"].weight
     assert weight.dtype == weight.grad.dtype == torch.float32

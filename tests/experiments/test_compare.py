@@ -177,8 +177,9 @@ def test_equal_time_becomes_a_number_of_updates(
         return Pace(threads, before_seconds=1.0, update_seconds=0.1)
 
     monkeypatch.setattr(pacing, "measure", measure)
-    answer(capsys, words(tmp_path))
-    given = words(tmp_path, "--wall-minutes", "0.1")
+    plain = words(tmp_path, "--set", "learn.evaluate_every=0")
+    answer(capsys, plain)
+    given = [*plain, "--wall-minutes", "0.1"]
     told = answer(capsys, given)
     assert told["wall_minutes"] == 0.1
     assert told["methods"]["dt"]["updates"] == 50

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from radt.memory.embed import EMBEDDERS
-from radt.memory.language import LanguageEmbedder, LanguageOptions, counted
+from radt.memory.language import LanguageEmbedder, LanguageOptions, settle
 from radt.memory.language_model import (
     KNOWN,
     MINILM,
@@ -253,18 +253,15 @@ def test_options_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
         LanguageOptions(**wrong)
 
 
-def test_only_a_language_model_is_counted() -> None:
+def test_settling_writes_and_counts_what_a_language_model_embedded(home: Path) -> None:
     embedder = tiny_embedder(GRID, cache_most=1000)
     for _ in range(2):
         embedder(contract.prefixes(GRID))
-    counts = counted(embedder)
-    assert counts.pop("embeddings_seconds") > 0
-    assert counts == {
-        "embeddings_hits": contract.ROWS,
-        "embeddings_misses": contract.ROWS,
-        "embeddings_computed": contract.ROWS,
-    }
-    assert counted(None) == {}
+    counts = settle(embedder)
+    assert counts.pop("seconds") > 0
+    assert counts == dict.fromkeys(("hits", "misses", "computed"), contract.ROWS)
+    assert list((home / "embeddings" / embedder.fingerprint).iterdir())
+    assert settle(None) == {}
 
 
 def test_it_can_be_moved_before_and_after_it_is_loaded() -> None:

@@ -47,9 +47,9 @@ def test_with_offset_0_every_query_is_a_key(
     monkeypatch.setenv("RADT_HOME", str(tmp_path))
     chosen = method(training={"query_offsets": [0], "query_dropout": 0.0, "dedup": None})
     embedder = chosen.embedder = tiny_embedder(TOY_GRID.spaces, cache_most=1000)
-    facts = chosen.prepare(dataset)
+    chosen.prepare(dataset)
     computed = embedder.counts.computed
-    assert facts["embeddings_computed"] == computed > 0
+    assert computed > 0
     for seed in range(5):
         chosen.draw(32, np.random.default_rng(seed))
     assert embedder.counts.computed == computed

@@ -26,17 +26,18 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from radt.api import preset
 from radt.bench.agreement import measure_agreement, variant
 from radt.bench.clock import Clock
-from radt.bench.histories import untrained
+from radt.bench.histories import episodes_of, random_walks, untrained
 from radt.bench.report import publish, with_provenance
 from radt.config import Budget
-from radt.costs import random_answers, random_states, warm_actor
-from radt.envs.suite import SUITES
+from radt.costs import warm_actor
+from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.run import RunError
 from radt.loading import load, shipped
 from radt.methods import Actor, Method
 from radt.methods.dt import DT, DTActor, DTOptions
 from radt.methods.trials import RunningTrials, last_real
 from radt.track import Tracker
+from radt.trajectory import Trajectory
 
 OUT = Path("results/bench/decide.json")
 ALONE = "forward alone"  # the policy without a memory, over every token
@@ -45,7 +46,11 @@ WHOLE = "ra-dt, incremental"  # whose whole decision the ratio is about
 SELDOM = 25
 REMEMBERED = 10  # finished trials in every memory
 Scene = tuple[Budget, int]  # whose model, how many slots
-SCENES: tuple[Scene, ...] = (("laptop", 1), ("laptop", 20), ("paper", 1))
+SCENES: tuple[Scene, ...] = (
+    ("laptop", 20),
+    ("laptop", 1),
+    ("paper", 1),
+)  # the first's ratio counts
 ATTENTION = ("fused", "math")
 
 
@@ -132,24 +137,23 @@ def time_scene(
     env: str, budget: Budget, slots: int, attention: str, steps: int, device: str
 ) -> list[Timing]:
     """Let everyone decide at every step of one trial, one after the other."""
-    methods = contestants(env, budget, device)
-    rng = np.random.default_rng(0)
-    deciders = [watched(who, method, slots) for who, method in methods.items()]
-    spaces, everyone = SUITES[env].spaces, np.arange(slots)
-    trials = RunningTrials(spaces, slots)
-    trials.begin_trial(everyone, np.full(slots, spaces.return_scale, np.float32))
-    full = cast(Any, methods[ALONE]).options.context_len  # steps of a full window
+    methods, spaces = contestants(env, budget, device), SUITES[env].spaces
+    full = methods[ALONE].context.input_steps  # steps of a full window
     if full + steps > spaces.horizon:
         left = spaces.horizon - full
         raise RunError(f"--steps {steps} go beyond a trial of {env}; at most {left} are possible")
+    *past, now = lived(SUITES[env], slots)
+    deciders = [watched(who, method, slots, past) for who, method in methods.items()]
+    everyone, (_, trials) = np.arange(slots), warm_actor(methods[ALONE], slots)
     for step in range(full + steps):
-        trials.see(everyone, random_states(spaces, slots, rng))
+        trials.see(everyone, np.stack([trial.states[step] for trial in now]))
         for decider in deciders:
             if step == full:
                 decider.clock.seconds.clear()
             with decider.clock.part("rest"):
                 decider.actor.decide(trials, everyone)
-        trials.record(everyone, *random_answers(spaces, slots, rng))
+        actions = np.stack([trial.actions[step] for trial in now])
+        trials.record(everyone, actions, np.stack([trial.rewards[step] for trial in now]))
     means = {d.who: {part: s / steps for part, s in d.clock.seconds.items()} for d in deciders}
     place = (budget, slots, attention)
     forward, plain = means[ALONE]["policy"], means[PLAIN]
@@ -197,15 +201,25 @@ def contestants(env: str, budget: Budget, device: str) -> dict[str, Method]:
     return found
 
 
-def watched(who: str, method: Method, slots: int) -> Decider:
+def lived(suite: TaskSuite, slots: int) -> list[tuple[Trajectory, ...]]:
+    """Walk at random through some past trials and one more, in each slot through its own task."""
+    walks = random_walks(suite, (REMEMBERED + 1) * suite.spaces.horizon, seed=0)
+    return list(zip(*(episodes_of(walks[slot], slot) for slot in range(slots)), strict=True))
+
+
+def watched(who: str, method: Method, slots: int, past: Sequence[Sequence[Trajectory]]) -> Decider:
     """Put a copy of a method to work behind past trials, and watch its parts."""
     own: Any = copy(method)
     own.policy = deepcopy(own.policy)  # the clocks of others must not hear this one
     clock = getattr(getattr(own, "embedder", None), "clock", Clock())
-    clock.watch(own.policy, "forward", "policy")
-    clock.watch(own.policy, "context", "policy")  # chunks are read when they are put to use
-    clock.watch(own.policy.trunk, "step", "policy")  # what runs instead with a cache
-    actor, _ = warm_actor(own, slots, REMEMBERED, np.random.default_rng(0))
+    policy, trunk = own.policy, own.policy.trunk
+    for owner, function in (
+        *((policy, "forward"), (policy, "decide"), (trunk, "step")),  # a step with a cache
+        *((policy, "context"), (trunk, "read")),  # chunks are read when they are put to use
+    ):
+        if hasattr(owner, function):  # DPT's policy reads sets
+            clock.watch(owner, function, "policy")
+    actor, _ = warm_actor(own, slots, past)
     if actor.memory is not None:
         clock.watch(actor.memory, "retrieve", "search")
         clock.watch(actor.memory, "chunks", "search")

@@ -19,7 +19,7 @@ from radt.envs.suite import TaskSuite
 from radt.experiments.run import Run, build
 from radt.memory.embed import Embedder
 from radt.methods import METHODS, Method
-from radt.trajectory import Batch
+from radt.trajectory import Batch, Trajectory
 
 
 @contextmanager
@@ -65,6 +65,21 @@ def random_walks(suite: TaskSuite, transitions: int, seed: int) -> list[History]
     return [
         History(task, states[row], actions[row], rewards[row], lengths)
         for row, task in enumerate(tasks)
+    ]
+
+
+def episodes_of(history: History, slot: int) -> list[Trajectory]:
+    """Cut a history into its episodes, as an agent lives through them in a slot."""
+    ends = np.cumsum(history.lengths)
+    return [
+        Trajectory(
+            history.states[end - length : end],
+            history.actions[end - length : end],
+            history.rewards[end - length : end],
+            slot,
+            episode,
+        )
+        for episode, (length, end) in enumerate(zip(history.lengths, ends, strict=True))
     ]
 
 

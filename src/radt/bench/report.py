@@ -14,6 +14,7 @@ from radt.experiments.provenance import machine
 from radt.files import atomic_write
 from radt.version import code_version
 
+WIDE = 160
 Rows = Sequence[tuple[str, ...]]
 
 
@@ -48,6 +49,8 @@ def publish(
     for row in rows:
         table.add_row(*row)
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDE)  # nothing is cut in a file or a pipe
     console.print(table)
     console.print(f"written to {out}", style="dim", soft_wrap=True)
     print(f"ratio {record['ratio']:.2f}")

@@ -45,7 +45,7 @@ class CompareVerb(Verb):
     seeds: int = 3  # runs of each method: seeds 0, 1, ...
     budget: Budget = "laptop"  # smoke takes seconds a run, laptop minutes, paper a GPU
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME.NAME=VALUE")] = ()
-    """Change a value for every method; options.* only for those that learn."""
+    """Change a value for every method; options.* and embedder.* for those that have such."""
     out: Annotated[Path, arg(metavar="DIR")] = Path("runs")  # where runs work
     results: Annotated[Path, arg(metavar="DIR")] = Path("results")  # where records are kept
     wall_minutes: Annotated[float | None, arg(metavar="X", help_behavior_hint="")] = None
@@ -133,7 +133,7 @@ def plan_line(entries: Sequence[Entry]) -> str:
     states = Counter(one.state for one in entries)
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     left = duration(60.0 * hours(entries))
-    return f"[bold]{len(entries)} runs[/]: {counts}; about {left} to go, estimated for two CPU cores"
+    return f"[bold]{len(entries)} runs[/]: {counts}; about {left} to go on two CPU cores"
 
 
 def show_table(compared: Mapping[str, Any]) -> Table:
@@ -143,9 +143,11 @@ def show_table(compared: Mapping[str, Any]) -> Table:
     methods = compared["methods"]
     score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))
     trials = "-".join(score.split("_")[1:])
-    table = Table("method", title=f"{compared['env']}, {compared['tasks']} tasks", title_justify="left")
-    for title in ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", "minus ra-dt", "95 % "):
-        table.add_column(title, justify="right")
+    title = f"{compared['env']}, {compared['tasks']} tasks"
+    table = Table("method", title=title, title_justify="left")
+    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", "minus ra-dt", "95 %")
+    for head in heads:
+        table.add_column(head, justify="right")
     for name, row in methods.items():
         against = row["minus_ra_dt"]
         table.add_row(

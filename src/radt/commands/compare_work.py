@@ -10,7 +10,7 @@ from pathlib import Path
 
 from radt.api import BusyError, collect, run
 from radt.commands.flags import Common
-from radt.experiments.compare import Comparison, Entry, collect_minutes, entry, publish
+from radt.experiments.compare import Comparison, Entry, collect_minutes, complete, entry, publish
 from radt.experiments.pace import fitting_updates, pace_of, read_pace
 from radt.experiments.run import RunError
 from radt.methods import METHODS
@@ -98,6 +98,8 @@ def write_table(comparison: Comparison) -> Path:
     records = sorted(folder.glob("*-seed*/icl.json"))
     if not records:
         raise RunError(f"nothing is published in {folder} yet; run the comparison first")
+    for record in records:
+        complete(record.parent, record.parent)
     page = write_comparison(records, folder, wall_minutes=comparison.wall_minutes)
     main = replace(comparison, wall_minutes=None)
     if comparison.wall_minutes is not None and list(main.published.glob("*-seed*/icl.json")):

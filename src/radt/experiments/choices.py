@@ -122,6 +122,6 @@ def _seconds(choices: Choices, learner: Method, batches: list[Any]) -> float:
         if count == 1:
             started = time.perf_counter()
         value = loss(examples)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         value.item()  # waits for the device
     return (time.perf_counter() - started) / (len(batches) - 1)

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from radt.config import Budget, Layer, RunConfig, compose, from_json, overrides
 from radt.decode import differences
-from radt.experiments.evaluate import load_method
 from radt.experiments.measured import measured
 from radt.experiments.plan import Phase, plan_run
 from radt.experiments.presets import preset_layers
-from radt.experiments.run import RESULT, Run, RunError
+from radt.experiments.run import RESULT, Run, RunError, build
 from radt.files import atomic_write
 from radt.methods import METHODS
 
@@ -72,8 +71,8 @@ class Comparison:
 
     def config(self, method: str, seed: int, updates: int | None = None) -> RunConfig:
         """Compose a run's config; `updates` are as many as fit the time."""
-        sets = self.sets if METHODS[method].learns else _without_options(self.sets)
-        layers = [*preset_layers(self.env, method, self.budget), overrides(sets)]
+        sets = overrides(_sets_for(method, self.sets))
+        layers = [*preset_layers(self.env, method, self.budget), sets]
         if updates is not None:
             layers.append(Layer("equal time", {"learn": {"updates": updates}}))
         return compose([*layers, Layer("comparison", {"seed": seed})])[0]
@@ -138,15 +137,24 @@ def publish(out: Path, folder: Path) -> None:
         for file in sorted(out.glob(pattern)):
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / file.name)
-    content = (out / RESULT).read_bytes()
-    record = json.loads(content)
-    if "speed" not in record:  # made by an older version
-        run = Run(from_json(record["config"]), out)
-        content = (json.dumps(record | measured(run, load_method(run))) + "\n").encode()
-    atomic_write(folder / RESULT, content)
+    atomic_write(folder / RESULT, (out / RESULT).read_bytes())
+    complete(out, folder)
 
 
-def collect_minutes(entries: list[Entry]) -> float:
+def complete(out: Path, folder: Path) -> None:
+    """Add to a published record what an older version left out; `out` is where the log may lie.
+
+    Costs are counted, not measured, and need no trained weights: they follow from the config.
+    """
+    record = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    if "cost" in record:
+        return
+    run = Run(read_config(folder), out)
+    record |= measured(run, build(run))
+    atomic_write(folder / RESULT, (json.dumps(record) + "\n").encode())
+
+
+def collect_minutes(entries: Sequence[Entry]) -> float:
     """Estimate how long the datasets take that are still missing, each counted once."""
     missing = {
         phase.where: phase.minutes
@@ -157,11 +165,19 @@ def collect_minutes(entries: list[Entry]) -> float:
     return sum(missing.values())
 
 
+def read_config(folder: Path) -> RunConfig:
+    """Read the config of a run or of a record, of this version or an older one."""
+    file = folder / "config.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    if METHODS[values["method"]].embedder is None:
+        values["embedder"] = None  # version 0.1 wrote one down for every method
+    return from_json(values, where=str(file))
+
+
 def _check_same(config: RunConfig, folder: Path) -> None:
     """Refuse a folder whose run had other values."""
-    file = folder / "config.json"
     try:
-        before = from_json(json.loads(file.read_text()), where=str(file))
+        before = read_config(folder)
         changes = differences(before.to_json(), config.to_json())
     except (OSError, ValueError) as error:
         changes = [f"its config cannot be read: {error}"]
@@ -174,6 +190,8 @@ def _check_same(config: RunConfig, folder: Path) -> None:
         )
 
 
-def _without_options(sets: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out what only methods that learn can be told."""
-    return tuple(text for text in sets if not text.startswith("options."))
+def _sets_for(method: str, sets: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out what a method cannot be told: one without an embedder, or that learns nothing."""
+    entry = METHODS[method]
+    has = {"options": entry.learns, "embedder": entry.embeds}
+    return tuple(text for text in sets if has.get(text.partition(".")[0], True))

@@ -21,7 +21,7 @@ from radt.experiments.run import CHECKPOINT, CHOICES, RESULT, Run, build, claim,
 from radt.experiments.trace import Trace
 from radt.files import atomic_write
 from radt.icl import ICLResult, in_context_learning
-from radt.memory.language import counted
+from radt.memory.language import settle
 from radt.methods import METHODS, Method
 from radt.metrics import after_finding, found_by, late_score
 from radt.track import Tracker
@@ -94,7 +94,7 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
         "parameters": count_parameters(method),
         **measured(run, method),
         "context": asdict(method.context),
-        **counted(getattr(method, "embedder", None)),
+        "embeddings": settle(getattr(method, "embedder", None)) or None,
         "choices": None if choices is None else asdict(choices),
         "config": config.to_json(),
         "wall_seconds": watch.seconds,

@@ -69,7 +69,7 @@ def trials_per_second(lines: Iterable[Line]) -> float | None:
 def validations(lines: Iterable[Line], phase: str = "train") -> list[dict[str, Any]]:
     """List the returns on validation tasks by update; one that was repeated counts once."""
     looks = {
-        int(line["step"]): {name: value for name, value in line.items() if name.startswith("trial_")}
+        int(line["step"]): {name: line[name] for name in line if name.startswith("trial_")}
         for line in lines
         if line["phase"] == phase and any(name.startswith("trial_") for name in line)
     }

@@ -10,9 +10,11 @@ from torch import nn
 
 from radt.config import RunConfig
 from radt.data.manifest import MANIFEST
+from radt.data.store import home
 from radt.envs.suite import SUITES
 from radt.experiments.run import CHECKPOINT, RESULT, Run, dataset_path
 from radt.experiments.train import EMBEDDER_STATE
+from radt.memory.language import LanguageOptions
 from radt.methods import METHODS, Method
 from radt.methods.method import blueprint
 
@@ -26,6 +28,7 @@ MEASURED = {
     "act_seconds_per_parameter_token": 1.0e-10,  # forward; small batches, so as dear as training
     "update_overhead_seconds": 5e-3,
     "act_overhead_seconds": 4e-3,
+    "embed_seconds_per_token": 1.8e-4,  # by all-MiniLM-L6-v2, one thread
 }
 
 
@@ -57,6 +60,8 @@ def plan_run(config: RunConfig, out: Path) -> list[Phase]:
         if entry.trains_embedder:
             updates, path = config.embedder.updates, out / EMBEDDER_STATE
             phases.append(_train(config, method, "embedder", updates, path, done))
+        if isinstance(config.embedder, LanguageOptions):
+            phases.append(_embed(config, method, done))
         updates, path = config.learn.updates, out / CHECKPOINT
         phases.append(_train(config, method, "policy", updates, path, done))
     phases.append(_evaluate(run, method))
@@ -91,6 +96,27 @@ def _train(
         minutes=updates * (each + MEASURED["update_overhead_seconds"]) / 60,
         megabytes=weights * 4 * 4 / 1e6,  # weights and two moments to go on from, and a checkpoint
         where=str(path),
+        done=done,
+    )
+
+
+def _embed(config: RunConfig, method: Method, done: bool) -> Phase:
+    """Count what a language model reads at most: a key per entry, and queries that are no keys."""
+    suite, options = SUITES[config.env], config.options
+    episodes = len(suite.train_tasks) * config.collect.transitions // suite.spaces.horizon
+    episodes //= options.episode_every
+    entries = -(-suite.spaces.horizon // options.memory.context_len)
+    keys = episodes * (entries - 1)  # those of first states are all the same
+    asked, offsets = config.learn.updates * config.learn.batch_size, options.training.query_offsets
+    queries = asked if offsets is None else min(asked, episodes * entries * (len(offsets) - 1))
+    per_step = 1 if config.embedder.tokens == "fused" else 3 + config.embedder.return_to_go
+    tokens = (keys + queries) * method.context.input_steps * per_step
+    return Phase(
+        name="embed",
+        steps=f"{keys + queries:,} prefixes",
+        minutes=tokens * MEASURED["embed_seconds_per_token"] / 60,
+        megabytes=min(keys + queries, config.embedder.cache_most) * 384 * 4 / 1e6,
+        where=str(home() / "embeddings"),
         done=done,
     )
 

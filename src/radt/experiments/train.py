@@ -16,7 +16,7 @@ from radt.experiments.evaluate import validate
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import CHECKPOINT, CHOICES, Run, build, claim, describe, to_device
 from radt.learn import learn
-from radt.memory.language import counted
+from radt.memory.language import settle
 from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
 from radt.methods.ra_dt import RADT
@@ -48,6 +48,7 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
             method.progress = partial(_keys_embedded, tracker)
         tracker.log(1, **method.prepare(chosen))
         tracker.finish()
+        _log_embeddings(tracker, method, 0)
     with watch.phase("train"):
         learn(
             method,
@@ -58,13 +59,18 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
             evaluate=lambda update: validate(run, method),
             loss=choices.loss(method),
         )
-    if asked := counted(getattr(method, "embedder", None)):
-        tracker.start("embed", total=1)
-        tracker.log(1, **asked)
-        tracker.finish()
+    _log_embeddings(tracker, method, config.learn.updates)
     tracker.close()
     save_checkpoint(path, method, describe(run))
     return path
+
+
+def _log_embeddings(tracker: Tracker, method: Method, update: int) -> None:
+    """Keep and count what a language model embedded until an update, keys and queries together."""
+    if counts := settle(getattr(method, "embedder", None)):
+        tracker.start("embed", total=update)
+        tracker.log(update, **counts)
+        tracker.finish()
 
 
 def _keys_embedded(tracker: Tracker, done: int, total: int) -> None:

@@ -203,11 +203,12 @@ def modalities(spaces: TaskSpaces, options: LanguageOptions) -> list[Numbers]:
     return [state, *to_go, acted, Numbers(1, (options.reward_bins,))]
 
 
-def counted(embedder: object) -> dict[str, float]:
-    """Return what a language model was asked to embed so far; nothing for other embedders."""
+def settle(embedder: object) -> dict[str, float]:
+    """Write what a language model embedded to disk, and count it; other embedders have nothing."""
     if not isinstance(embedder, LanguageEmbedder):
         return {}
-    return {f"embeddings_{name}": value for name, value in asdict(embedder.counts).items()}
+    embedder.cache.flush()
+    return asdict(embedder.counts)
 
 
 EMBEDDERS.register("lm", EmbedderEntry(LanguageOptions, LanguageEmbedder))

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
-from radt.memory.language import counted
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.dt import valid_dimensions
 from radt.methods.held_chunks import HeldChunks
@@ -90,7 +89,7 @@ class RADT:
         self.memory = TrainingMemory(
             dataset, self.embedder, options.memory, options.training, self.progress
         )
-        return {**self.memory.sizes, **counted(self.embedder)}
+        return self.memory.sizes
 
     def draw(self, size: int, rng: np.random.Generator) -> RADTExamples:
         """Draw windows, construct queries, retrieve and reweight (Algorithm 2, lines 6-9)."""

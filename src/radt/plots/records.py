@@ -167,22 +167,17 @@ def _outcome(records: Sequence[Record], variant: str | None) -> Outcome:
 def _expense(records: Sequence[Record]) -> Expense:
     """Put together what the seeds of one method say about its cost."""
     minutes = float(np.mean([sum(record["wall_seconds"].values()) for record in records])) / 60.0
-    speeds = {
+    known: dict[str, Any] = {
         name: _mean_of_known([record.get("speed", {}).get(name) for record in records])
         for name in ("samples_per_second", "decisions_per_second")
     }
-    if not learns(records[0]):
-        return Expense(minutes, **speeds)
-    cost = next((record["cost"] for record in records if record.get("cost")), {})
-    counted = next((r["parameters"] for r in records if r.get("parameters")), None)
-    learn = records[0].get("config", {}).get("learn", {})
-    return Expense(
-        minutes,
-        **{"parameters": counted, **{name: cost[name] for name in COUNTED if name in cost}},
-        updates=learn.get("updates"),
-        batch_size=learn.get("batch_size"),
-        **speeds,
-    )
+    if learns(records[0]):
+        learn = records[0].get("config", {}).get("learn", {})
+        known |= {name: learn.get(name) for name in ("updates", "batch_size")}
+        known["parameters"] = next((r["parameters"] for r in records if r.get("parameters")), None)
+        cost: Record = next((record["cost"] for record in records if record.get("cost")), {})
+        known |= {name: cost[name] for name in COUNTED if name in cost}
+    return Expense(minutes, **known)
 
 
 def _mean_of_known(values: Sequence[float | None]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 
 from radt.metrics import EARLY, Estimate, Interval
@@ -17,8 +18,8 @@ SEEDS_CAPTION = (
 TASKS_CAPTION = "95 % over tasks and seeds together:"
 ONE_SEED_CAPTION = "Mean return, in brackets 95 % over tasks:"
 GAINS_CAPTION = (
-    f"What is gained: in context, trials {{late}} minus trials 1-{EARLY}; and over `{BASE}`, paired "
-    "by task and seed, with common random numbers."
+    f"What is gained: in context, trials {{late}} minus trials 1-{EARLY}; and over `{BASE}`, "
+    "paired by task and seed, with common random numbers."
 )
 COST_CAPTION = (
     "Cost. Context and tokens are the most that a decision reads; FLOPs are a decision's mean over "
@@ -60,7 +61,7 @@ def _trials(rows: Sequence[Row], cell: Callable[[Estimate], str]) -> list[Column
     """Make a column for the score and one for each trial shown."""
     columns: list[Column] = [(f"**trials {rows[0].late}**", lambda row: cell(row.score))]
     for trial in rows[0].at_trial:
-        columns.append((f"trial {trial}", lambda row, trial=trial: cell(row.at_trial[trial])))
+        columns.append((f"trial {trial}", partial(_at_trial, cell, trial)))
     return columns
 
 
@@ -129,6 +130,10 @@ def _filled(columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 def _name(row: Row) -> str:
     return f"`{row.method}`"
+
+
+def _at_trial(cell: Callable[[Estimate], str], trial: int, row: Row) -> str:
+    return cell(row.at_trial[trial])
 
 
 def _with_seeds(found: Estimate) -> str:
