@@ -123,7 +123,7 @@ def test_a_new_task_empties_only_its_slots() -> None:
     np.testing.assert_array_equal(agent.trials.trial, trial)
     agent.start_task()
     assert len(memory) == 0
-    assert not agent.trials.rewarded.any()
+    assert not agent.trials.solved.any()
 
 
 def test_a_task_that_starts_between_act_and_observe_learns_nothing_of_the_old_one() -> None:
@@ -145,7 +145,7 @@ def test_a_saved_memory_goes_on_in_another_agent(tmp_path: Path) -> None:
     assert other.memory is not None
     assert torch.equal(other.memory.keys, agent.memory.keys)
     np.testing.assert_array_equal(other.trials.trial, agent.trials.trial)
-    np.testing.assert_array_equal(other.trials.rewarded, agent.trials.rewarded)
+    np.testing.assert_array_equal(other.trials.solved, agent.trials.solved)
     obs = np.stack([env.reset()[0] for env in map(Unequal, TASKS)])
     logits = []
     for one in (agent, other):

@@ -30,7 +30,7 @@ class ActionRule:
     """How an action is chosen from logits: one rule for every method that is compared."""
 
     temperature: float = 1.0  # of the softmax that is sampled from; 0: the best action
-    explore_temperature: float | None = None  # until a task's first reward; None: the same
+    explore_temperature: float | None = None  # until a trial solves the task; None: the same
     keep_best: int | None = None  # sample only among so many actions; the authors' code: 2
 
     def __post_init__(self) -> None:
@@ -166,8 +166,8 @@ class Agent:
 
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come."""
-        progress = (self.trials.trial, self.trials.rewarded, self._tasks_started)
-        names = ("trial", "rewarded", "tasks_started")
+        progress = (self.trials.trial, self.trials.solved, self._tasks_started)
+        names = ("trial", "solved", "tasks_started")
         tensors = [torch.from_numpy(column) for column in progress]
         self._needs_memory().save(Path(path), dict(zip(names, tensors, strict=True)))
 
@@ -180,7 +180,7 @@ class Agent:
                 f"many slots as it has ({len(progress.get('trial', ()))})"
             )
         self.trials.trial[:] = progress["trial"].numpy()
-        self.trials.rewarded[:] = progress["rewarded"].numpy()
+        self.trials.solved[:] = progress["solved"].numpy()
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True
         self._dummy[:] = False
@@ -210,7 +210,7 @@ class Agent:
         if self.method.spaces.action.kind == "continuous":
             return decided.cpu().numpy()
         uniform = self._uniform[slots, self.trials.step[slots]]
-        return self.rule.choose(decided, uniform, ~self.trials.rewarded[slots])
+        return self.rule.choose(decided, uniform, ~self.trials.solved[slots])
 
     def _check(self, states: NDArray[Any]) -> None:
         expected = (self.slots, *self.method.spaces.state.shape)

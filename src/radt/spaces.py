@@ -68,6 +68,7 @@ class TaskSpaces:
     horizon: int  # the longest episode, in steps
     return_scale: float  # returns-to-go are divided by it before they enter a network
     reward_scale: float = 1.0
+    solved_above: float = 0.0  # a trial that earns more has solved its task: exploring can end
     action_dims: tuple[tuple[int, int], ...] = ()  # (task, valid dimensions) where padded
 
     def valid_action_dims(self, task: int) -> int:

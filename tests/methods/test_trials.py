@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -176,7 +178,7 @@ def test_a_new_task_knows_of_no_reward() -> None:
     trials.record(slots, np.array([1, 1]), np.array([1.0, 1.0], np.float32))
     trials.finish(0)
     trials.begin_task(np.array([0]))
-    assert trials.rewarded.tolist() == [False, True]
+    assert trials.solved.tolist() == [False, True]
     assert trials.trial.tolist() == [0, 0]
     assert trials.step.tolist() == [0, 1]
 
@@ -187,3 +189,16 @@ def test_last_real_picks_before_the_padding() -> None:
     values = torch.arange(batch.mask.numel()).view(*batch.mask.shape, 1)
     for row, picked in enumerate(last_real(batch, values)):
         assert picked == values[row][batch.mask[row]][-1]
+
+
+def test_a_task_is_solved_by_a_trial_that_earns_more_than_its_bound() -> None:
+    spaces = replace(SPACES["discrete"], solved_above=1.0)
+    trials = RunningTrials(spaces, slots=1)
+    slot, action = np.array([0]), np.array([0])
+    for rewards, solved in (([1, 0], False), ([1, 1], True), ([0, 0], True)):
+        trials.begin_trial(slot, np.zeros(1, np.float32))
+        for reward in rewards:
+            trials.see(slot, trials.states[:1, 0])
+            trials.record(slot, action, np.array([reward], np.float32))
+        assert trials.solved[0] == solved
+        trials.finish(0)

@@ -85,7 +85,8 @@ def show_returns(demo: Demo, result: ICLResult) -> list[RenderableType]:
     best = float(np.mean([demo.suite.optimal_return(task) for task in demo.tasks]))
     count = len(demo.tasks)
     table = Table("trial", "mean return", "goals found", box=None, pad_edge=False)
-    means, found = result.returns.mean(axis=0), found_by(result.returns)
+    means = result.returns.mean(axis=0)
+    found = found_by(result.returns, demo.suite.spaces.solved_above)
     for trial, (mean, known) in enumerate(zip(means, found, strict=True), start=1):
         table.add_row(f"{trial:5d}", f"{mean:11.1f}", f"{known:5d} of {count}")
     line = f"{bars(means, best)}  from {means[0]:.1f} to {means[-1]:.1f}, optimum {best:.1f}"

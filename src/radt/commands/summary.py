@@ -25,7 +25,8 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     returns = np.asarray(record["returns"], dtype=np.float64)  # [task, trial]
     trials = returns.shape[1]
     means = returns.mean(axis=0)
-    found = found_by(returns)
+    above = float(record.get("solved_above", 0.0))
+    found = found_by(returns, above)
     table = Table("trial")
     shown = [trial for trial in TRIALS if trial < trials] + [trials]
     for trial in shown:
@@ -48,7 +49,7 @@ def _scores(record: Mapping[str, Any], returns: np.ndarray[Any, Any]) -> list[st
     known = [value for value in record["optimum"] if value is not None]
     if known:
         line += f", optimum {np.mean(known):.2f}"
-    later = after_finding(returns)
+    later = after_finding(returns, float(record.get("solved_above", 0.0)))
     return [line] if np.isnan(later) else [line, f"after finding     {later:.1f}"]
 
 

@@ -257,6 +257,7 @@ class GridSuite:
             action=ActionSpace("discrete", len(ACTIONS)),
             horizon=self.room.horizon,
             return_scale=float(self.room.horizon),
+            solved_above=self.room.solved_above,
         )
 
 

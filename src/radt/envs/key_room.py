@@ -35,6 +35,11 @@ class KeyRoom(Room):
         """How many values each coordinate of an observation takes."""
         return (self.height, self.width, 2) if self.show_key else (self.height, self.width)
 
+    @property
+    def solved_above(self) -> float:
+        """The return that only a trial which found the door can exceed; the key alone pays 1."""
+        return 1.0
+
     @cached_property
     def keys(self) -> NDArray[np.int64]:
         """The key's cell of each task."""

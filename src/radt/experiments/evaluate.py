@@ -136,7 +136,8 @@ def load_method(run: Run) -> Method:
 
 def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
     """Say what was lived through, what came of it, and where."""
-    returns, later = result.returns, after_finding(result.returns)
+    returns, above = result.returns, trials.suite.spaces.solved_above
+    later = after_finding(returns, above)
     return {
         "env": trials.suite.name,
         "seed": trials.seed,
@@ -145,7 +146,8 @@ def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
         "first_reward": result.first_reward.tolist(),
         "optimum": optima(trials),
         "score": float(late_score(returns).mean()),
-        "found_by": found_by(returns).tolist(),
+        "solved_above": above,
+        "found_by": found_by(returns, above).tolist(),
         "after_finding": None if np.isnan(later) else later,
         "action_rule": asdict(trials.rule),
         "code_version": code_version(),

@@ -1,8 +1,8 @@
 """Novelty from memory: what was tried without success becomes less likely.
 
-While nothing was rewarded in a task, an agent knows one useful thing: where it has been. Here it
-counts how often it took each action in each state, over all trials of the task, and lowers the
-logits of what it did often. With the first reward the counts have done their work and are ignored.
+While a task is not solved, an agent knows one useful thing: where it has been. Here it counts how
+often it took each action in each state, over all trials of the task, and lowers the logits of what
+it did often. With the first success the counts have done their work and are ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Novelty:
         last = trials.step[moved] - 1
         self.counts[moved, self._cell(trials.states[moved, last]), trials.actions[moved, last]] += 1
         tried = self.counts[slots, self._cell(trials.states[slots, now])]  # [B, A]
-        penalty = self.weight * np.log1p(tried) * ~trials.rewarded[slots][:, None]
+        penalty = self.weight * np.log1p(tried) * ~trials.solved[slots][:, None]
         return logits - torch.from_numpy(penalty).to(logits)
 
     def _cell(self, states: NDArray[np.generic]) -> NDArray[np.intp]:

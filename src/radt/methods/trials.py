@@ -26,17 +26,19 @@ class RunningTrials:
         self.target = np.zeros(slots, dtype=np.float32)  # [slots] return aimed at
         self.step = np.zeros(slots, dtype=np.int64)  # [slots] steps finished in this trial
         self.trial = np.zeros(slots, dtype=np.int64)  # [slots] trials finished in this task
-        self.rewarded = np.zeros(slots, dtype=bool)  # [slots] any reward in this task so far
+        self.earned = np.zeros(slots, dtype=np.float64)  # [slots] return of this trial so far
+        self.solved = np.zeros(slots, dtype=bool)  # [slots] some trial earned what solves the task
 
     def begin_task(self, slots: NDArray[np.int64]) -> None:
         """Start a new task in some slots: nothing is known of it yet."""
         self.trial[slots] = 0
-        self.rewarded[slots] = False
+        self.solved[slots] = False
         self.step[slots] = 0
 
     def begin_trial(self, slots: NDArray[np.int64], target: NDArray[np.float32]) -> None:
         """Start a new trial in some slots, aiming at a return each."""
         self.step[slots] = 0
+        self.earned[slots] = 0
         self.target[slots] = target
 
     def see(self, slots: NDArray[np.int64], states: NDArray[np.generic]) -> None:
@@ -58,7 +60,8 @@ class RunningTrials:
         step = self.step[slots]
         self.actions[slots, step] = actions
         self.rewards[slots, step] = rewards
-        self.rewarded[slots] |= rewards > 0
+        self.earned[slots] += rewards
+        self.solved[slots] |= self.earned[slots] > self.spaces.solved_above
         self.step[slots] += 1
 
     def finish(self, slot: int) -> Trajectory:

@@ -73,15 +73,15 @@ def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
 
 
 def draw_found(axes: Axes, shown: Sequence[Outcome]) -> None:
-    """Draw in how many tasks something was rewarded by each trial, mean over seeds."""
+    """Draw in how many tasks the goal was found by each trial, mean over seeds."""
     tasks, trials = shown[0].tasks, shown[0].trials
     names = [outcome.method for outcome in shown]
     for outcome in shown:
-        found = np.mean([found_by(seed) for seed in outcome.returns], axis=0)  # [trial]
+        found = np.mean([found_by(seed, outcome.solved_above) for seed in outcome.returns], axis=0)
         colour = colour_of(outcome.method, names)
         draw_line(axes, range(1, trials + 1), found.tolist(), outcome.method, colour)
     axes.axhline(tasks, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=1)
-    plain(axes, f"tasks in which something was rewarded, of {tasks}", "trial")
+    plain(axes, f"tasks whose goal was found, of {tasks}", "trial")
     _trials_across(axes, trials)
     axes.set_ylim(0.0, tasks * 1.05)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -68,6 +68,7 @@ class Outcome:
     seeds: tuple[int, ...]
     returns: NDArray[np.float64]  # [seed, task, trial]
     optimum: float | None  # mean over tasks
+    solved_above: float = 0.0  # a trial that earns more has found its goal
     expense: Expense = field(default_factory=Expense)
 
     @property
@@ -160,6 +161,7 @@ def _outcome(records: Sequence[Record], variant: str | None) -> Outcome:
         seeds=tuple(int(record["seed"]) for record in records),
         returns=np.array([part["returns"] for part in parts], dtype=np.float64),
         optimum=_mean_or_none(parts[0]["optimum"]),
+        solved_above=float(records[0].get("solved_above", 0.0)),
         expense=_expense(records),
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from radt.metrics import LATE, Estimate, after_finding, estimate, found_by, improvement, late_score
 from radt.plots.records import Expense, Outcome, Record, outcomes, variants
@@ -29,8 +28,8 @@ class Row:
     gain: Estimate  # the score minus trials 1-5
     at_trial: dict[int, Estimate]
     against_base: Estimate | None  # the score minus that of RA-DT, same tasks and seeds
-    found_by: dict[int, float]  # tasks with a reward by a trial, mean over seeds
-    after_finding: float | None  # return of the trials after a task's first rewarded one
+    found_by: dict[int, float]  # tasks solved by a trial, mean over seeds
+    after_finding: float | None  # return of the trials after the first that solved a task
     expense: Expense
 
     @property
@@ -63,7 +62,7 @@ def method_table(records: Sequence[Record]) -> list[Row]:
 def make_row(outcome: Outcome, rng: np.random.Generator, base: Outcome | None = None) -> Row:
     """Score one outcome."""
     returns = outcome.returns  # [seed, task, trial]
-    found = np.mean([found_by(seed) for seed in returns], axis=0)  # [trial]
+    found = np.mean([found_by(seed, outcome.solved_above) for seed in returns], axis=0)  # [trial]
     return Row(
         method=outcome.method,
         env=outcome.env,
@@ -80,7 +79,7 @@ def make_row(outcome: Outcome, rng: np.random.Generator, base: Outcome | None = 
         found_by={
             trial: float(found[trial - 1]) for trial in shown_trials(FOUND_TRIALS, outcome.trials)
         },
-        after_finding=_mean_after_finding(returns),
+        after_finding=_mean_after_finding(outcome),
         expense=outcome.expense,
     )
 
@@ -102,7 +101,8 @@ def shown_trials(wanted: Sequence[int], trials: int) -> list[int]:
     return sorted({trial for trial in wanted if trial <= trials} | {trials})
 
 
-def _mean_after_finding(returns: NDArray[np.float64]) -> float | None:
+def _mean_after_finding(outcome: Outcome) -> float | None:
     """Average over the seeds in which anything was found before the last trial."""
-    known = [value for seed in returns if not np.isnan(value := after_finding(seed))]
+    each = [after_finding(seed, outcome.solved_above) for seed in outcome.returns]
+    known = [value for value in each if not np.isnan(value)]
     return float(np.mean(known)) if known else None
