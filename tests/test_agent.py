@@ -9,11 +9,12 @@ import torch
 from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from radt.agent import ActionRule, Agent, Target
 from radt.icl import in_context_learning
 from radt.trajectory import Trajectory
-from tests.contracts.method import build_method
+from tests.contracts.method import OPTIONS, build_method
 from tests.contracts.unequal import HORIZON, SPACES, Unequal, diaries, unequal_envs
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -158,6 +159,46 @@ def test_a_saved_memory_goes_on_in_another_agent(tmp_path: Path) -> None:
     assert other.asked.tolist() == [0, 1, 2, 3]
 
 
+def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_path: Path) -> None:
+    def wander(agent: Agent, steps: int) -> NDArray[np.int64]:
+        for step in range(steps):
+            agent.act(np.zeros(2))
+            agent.observe(0.0, step % HORIZON == HORIZON - 1, False)
+        return agent.actor.kept()["tried"].numpy().copy()  # type: ignore
+
+    method = build_method("ra-dt", SPACES, {**OPTIONS["ra-dt"], "novelty": 5.0})
+    agent, other = (Agent(method, Target(5.0), seed=seed) for seed in (0, 1))
+    tried = wander(agent, 3 * HORIZON)
+    assert tried.sum() > 0
+    agent.save(tmp_path / "memory.safetensors")
+    wander(agent, 2 * HORIZON)
+    wander(other, HORIZON)
+    for one in (agent, other):
+        one.load(tmp_path / "memory.safetensors")
+        assert (one.actor.kept()["tried"].numpy() == tried).all()  # type: ignore
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_acting_and_observing_take_turns(mode: AutoresetMode) -> None:
+    agent, obs = agent_for(slots=2, autoreset_mode=mode), np.zeros((2, 2))
+    nothing = ([0.0, 0.0], [False, False], [False, False])
+    with pytest.raises(RuntimeError, match=r"call act\(obs\) first"):
+        agent.observe(*nothing)
+    agent.act(obs)
+    with pytest.raises(RuntimeError, match="act was called twice"):
+        agent.act(obs)
+    agent.start_task(1)  # slot 0 still waits for what its action brings
+    with pytest.raises(RuntimeError, match="act was called twice"):
+        agent.act(obs)
+    agent.observe(*nothing)
+    with pytest.raises(RuntimeError, match="without an action"):
+        agent.observe(*nothing)
+    agent.act(obs)
+    agent.start_task()
+    agent.act(obs)
+    assert agent.trials.step.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("name", ["dt", "replay"])
 def test_methods_without_a_memory_say_so(name: str, tmp_path: Path) -> None:
     agent = agent_for(name)
@@ -173,6 +214,9 @@ def test_other_observations_are_refused() -> None:
         agent_for(slots=3).act(np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
         agent_for().act(np.zeros(3))
+    for outside in ([5, 0], [0, -1]):
+        with pytest.raises(ValueError, match=r"is no state that this agent knows.* below \[5, 8\]"):
+            agent_for().act(np.array(outside))
 
 
 def test_a_trial_that_never_ends_is_an_error() -> None:

@@ -16,6 +16,7 @@ from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import Run, collect
 from radt.experiments.train import train
+from tests.memory.tiny_language import tiny_folder
 from tests.toys import TOY_GRID
 
 SMALL: dict[str, Any] = {
@@ -35,6 +36,10 @@ def small_config(method: str, *sets: str) -> RunConfig:
     layers = [*preset_layers(TOY_GRID.name, method, "smoke"), Layer("small", SMALL)]
     if method.startswith("ra-dt"):
         layers.append(Layer("small", {"options": {"memory": {"context_len": 4}}}))
+    if method == "ra-dt-lm":
+        training = {"query_offsets": (0, 2)}
+        layers.append(Layer("small", {"options": {"episode_every": 1, "training": training}}))
+        layers.append(Layer("small", {"embedder": {"model": str(tiny_folder())}}))
     return compose([*layers, overrides(sets)])[0]
 
 

@@ -145,7 +145,7 @@ def test_equal_time_is_the_second_table_of_the_first_page(tmp_path: Path) -> Non
 def test_the_command_makes_the_same_config_again() -> None:
     choices = ['evaluate.also_on=["dark-room-10x10-slip"]', "split=tune", "seed=3"]
     config, _ = compose([*preset_layers("dark-room-10x10", "ra-dt+", "smoke"), overrides(choices)])
-    words = shlex.split(command(config, "x y").replace("\\\n", " "))
+    words = shlex.split(command(config, Path("runs/x y")).replace("\\\n", " "))
     assert words[words.index("--out") + 1] == "runs/x y"
     given = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
     layers = [*preset_layers("dark-room-10x10", "ra-dt+", "smoke"), overrides([*given, "seed=3"])]
