@@ -95,6 +95,11 @@ def test_a_preset_takes_changes_and_refuses_unknown_names() -> None:
         radt.preset(ENV, "ra-dt", "smoke", "learn.updates")
 
 
+def test_an_unknown_budget_is_answered_with_those_there_are() -> None:
+    with pytest.raises(UnknownNameError, match="unknown budget 'tiny'; choose among paper, laptop"):
+        radt.preset(ENV, "ra-dt+", "tiny")
+
+
 def test_only_data_made_as_in_the_paper_have_the_plain_name() -> None:
     assert dataset_path(radt.preset(ENV, "dt", "paper")).name == "ppo-seed0"
     smoke = dataset_path(radt.preset(ENV, "dt", "smoke")).name

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 import torch
 from rich.console import Console
 
+import radt
 from radt import cli
 from radt.checkpoint import read_tensors
 from radt.commands import doctor
@@ -21,6 +26,7 @@ from radt.envs import SUITES, DarkRoomSuite
 from radt.loading import load
 
 ENV = "dark-room-10x10"
+LOOKING = ("data", "envs", "config")
 SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]
 
 
@@ -48,7 +54,8 @@ def finished(home: Path) -> Path:
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     """Return the one JSON object that a command prints."""
-    assert cli.main([*words, "--json", "--threads", "1"]) == 0
+    threads = () if words[0] in LOOKING else ("--threads", "1")
+    assert cli.main([*words, "--json", *threads]) == 0
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1
     return dict(json.loads(printed))
@@ -80,8 +87,10 @@ def test_help_teaches(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
     text = capsys.readouterr().out
     assert " ".join(("usage: radt", *words)) in text
     if words in every_verb():
-        for flag in ("--device", "--threads", "--quiet", "--json"):
-            assert flag in text
+        assert "--quiet" in text
+        assert "--json" in text
+        for flag in ("--device", "--threads"):
+            assert (flag in text) == (words[0] not in LOOKING), "only flags that do something"
 
 
 def test_a_run_leaves_its_files_and_a_second_one_changes_nothing(
@@ -90,6 +99,7 @@ def test_a_run_leaves_its_files_and_a_second_one_changes_nothing(
     names = {"icl.json", "curve.png", "summary.md", "trials.gif", "model.safetensors", "wall.json"}
     assert names <= {path.name for path in finished.iterdir()}
     assert (finished / "trace.jsonl").exists()
+    assert {path.name for path in finished.glob("*.safetensors")} == {"model.safetensors"}
     before = (finished / "icl.json").read_text()
     record = answer(capsys, "run", *SMOKE, "--out", str(finished))
     assert (finished / "icl.json").read_text() == before
@@ -117,7 +127,13 @@ def test_a_dry_run_only_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ]
     assert not out.exists()
     assert cli.main(["run", ENV, "--out", str(out), "--dry-run"]) == 0
-    assert "8,000,000 transitions" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "8,000,000 transitions" in shown
+    assert "GPU" not in shown
+    assert cli.main(["run", ENV, "--out", str(out), "--dry-run", "--budget", "paper"]) == 0
+    shown = capsys.readouterr().out
+    assert " days" in shown
+    assert "meant for a GPU" in shown
 
 
 def test_collect_and_train_are_the_run_in_parts(
@@ -148,6 +164,54 @@ def test_evaluate_works_where_the_spaces_are_the_same(
         capsys, "evaluate", str(finished), "--env", "dark-room-20x20", "--trials", "1"
     )
     assert "neither a run nor a checkpoint" in mistake(capsys, "evaluate", str(tmp_path))
+    said = mistake(capsys, "evaluate", str(finished / "icl.json"))
+    assert "give a run's folder" in said
+    assert "delete" not in said
+
+
+def test_evaluations_lie_beside_each_other_and_none_is_overwritten(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = answer(capsys, "evaluate", str(finished))
+    assert np.shape(own["returns"]) == (20, 2), "as many trials as the run's config says"
+    other = answer(capsys, "evaluate", str(finished), "--trials", "1")
+    assert np.shape(other["returns"]) == (20, 1)
+    assert json.loads(Path(own["out"]).read_text())["returns"] == own["returns"]
+    assert Path(own["out"]) != Path(other["out"])
+    assert "--out FILE" in mistake(capsys, "evaluate", str(finished), "--trials", "1")
+
+
+def test_a_trace_of_what_is_finished_is_not_promised(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    (copy / "trace.jsonl").unlink()
+    assert cli.main(["run", *SMOKE, "--out", str(copy), "--trace", "--quiet"]) == 0
+    assert f"`radt evaluate {copy} --trace`" in capsys.readouterr().err
+
+
+def test_a_damaged_result_is_named(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    (copy / "icl.json").write_text('{"env": ')
+    said = mistake(capsys, "run", *SMOKE, "--out", str(copy), "--quiet")
+    assert "icl.json is no result of an evaluation" in said
+    assert "delete it" in said
+
+
+def test_training_without_data_says_how_to_make_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = ("--set", "collect.seed=7")
+    said = mistake(capsys, "train", *SMOKE, *sets, "--out", str(tmp_path / "x"))
+    assert f"radt collect {ENV} --budget smoke --set collect.seed=7" in said
+
+
+def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"radt {radt.__version__}\n"
+    assert radt.__version__ == version("radt")
 
 
 def test_datasets_are_listed_described_and_verified(
@@ -159,13 +223,14 @@ def test_datasets_are_listed_described_and_verified(
     assert cli.main(["data", "info", listed["folder"]]) == 0
     assert "returns over time" in capsys.readouterr().out
     assert "radt collect dark-room-20x20" in mistake(capsys, "data", "info", "dark-room-20x20")
+    said = mistake(capsys, "data", "info", "/nowhere")
+    assert "'/nowhere' is neither the folder of a finished dataset" in said
+    assert "collect" not in said
 
 
 def test_a_damaged_file_is_named(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import shutil
-
     folder = Path(answer(capsys, "data", "list")["datasets"][0]["folder"])
     copy = shutil.copytree(folder, tmp_path / "copy")
     file = copy / "task-00003.h5"
@@ -207,21 +272,34 @@ def test_a_runs_own_config_gives_that_run(
     shown = answer(capsys, "config", "show", "--config", str(file))
     assert shown["config"] == json.loads(file.read_text())
     assert answer(capsys, "config", "diff", str(finished), str(file))["differences"] == []
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({**json.loads(file.read_text()), "seed": 5}))
+    (told,) = answer(capsys, "config", "diff", str(finished), str(other))["differences"]
+    assert told == f"seed: 0 in {finished}, 5 in {other}"
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("rnu", ENV), "did you mean 'run'"),
-        (("run", "dark-rom"), "did you mean 'dark-room"),
+        (("run", "dark-rom"), "unknown environment 'dark-rom'; did you mean 'dark-room"),
+        (("run", "xyz"), "choose among dark-key-door-10x10, "),
+        (("run", ENV, "--budget", "tiny"), "unknown budget 'tiny'; choose among paper, laptop"),
+        (("run", ENV, "--seed", "-1"), "seed must be at least 0, not -1"),
+        (("run", ENV, "--set", "learn.updates=-5"), "updates must be at least 1, not -5"),
+        (("run", ENV, "--set", "evaluate.trials=0"), "trials must be at least 1, not 0"),
+        (("run", ENV, "--out", ""), "what follows --out is empty"),
+        (("run", ENV, "--out="), "what follows --out is empty"),
         (("run",), "say which environment"),
         (("run", ENV, "--method", "radt"), "did you mean 'ra-dt'"),
         (("run", ENV, "--set", "learn.updtes=3"), "did you mean updates"),
         (("run", ENV, "--set", "learn.updates=many"), "expected int, got 'many'"),
         (("run", ENV, "--set", "collect.n_steps=100"), "multiple of batch_size"),
         (("run", ENV, "--config", "absent.json"), "cannot read absent.json"),
-        (("envs", "--device", "nowhere"), "--device nowhere cannot be used"),
-        (("envs", "--threads", "0"), "--threads must be at least 1"),
+        (("demo", "--device", "nowhere"), "--device nowhere cannot be used"),
+        (("demo", "--threads", "0"), "--threads must be at least 1"),
+        (("demo", "--goals", "99"), "has 20 goals never seen"),
+        (("demo", "--seed", "-1"), "--seed must be at least 0"),
         (("demo", "--checkpoint", "absent"), "neither a run nor a checkpoint"),
     ],
 )
@@ -233,7 +311,7 @@ def test_mistakes_end_with_one_clean_line(
 
 def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RADT_DEBUG", "1")
-    with pytest.raises(KeyError, match="unknown envs 'dark-rom'"):
+    with pytest.raises(KeyError, match="unknown environment 'dark-rom'"):
         cli.main(["run", "dark-rom"])
 
 
@@ -255,6 +333,17 @@ def test_control_c_says_how_to_go_on(
     monkeypatch.setattr(EnvsVerb, "execute", stop)
     assert cli.main(["envs"]) == 130
     assert "the same command goes on from here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["collect", "train", "decide", "evaluate"])
+def test_trying_a_bench_leaves_the_published_record_alone(name: str) -> None:
+    verb = cli.parse(["bench", name])
+    assert vars(verb)["out"] == Path("runs", "bench", f"{name}.json")
+
+
+def test_who_only_looks_waits_for_nothing_heavy() -> None:
+    code = "from radt import cli; import sys; cli.main(['envs']); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_one_set_takes_several_values() -> None:
@@ -287,7 +376,9 @@ def test_the_demo_prints_a_table_without_a_terminal(
     words = ("demo", "--checkpoint", str(finished), "--trials", "2", "--goals", "3")
     assert np.shape(answer(capsys, *words)["returns"]) == (3, 2)
     assert cli.main([*words]) == 0
-    assert "goals found" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "goals found" in shown
+    assert "the first trial earns" in shown
     assert "whose spaces differ" in mistake(
         capsys, "demo", "dark-room-20x20", "--checkpoint", str(finished)
     )
@@ -303,6 +394,7 @@ def test_the_demo_draws_grids(finished: Path, monkeypatch: pytest.MonkeyPatch) -
     assert result.returns.shape == (1, 2)
     assert "trial 2 of 2" in drawn
     assert drawn.count("◆") > 100
+    assert "◆ goal, which it cannot see" in drawn
 
 
 def test_bars_fill_from_nothing_to_the_best() -> None:

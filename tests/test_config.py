@@ -86,7 +86,7 @@ def test_wrong_settings_say_what_is_right(assignment: str, message: str) -> None
 
 
 def test_unknown_methods_and_environments_are_answered_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown methods 'radt'; did you mean .*'ra-dt'"):
+    with pytest.raises(UnknownNameError, match=r"unknown method 'radt'; did you mean .*'ra-dt'"):
         preset(method="radt")
     with pytest.raises(UnknownNameError, match=r"did you mean .*'dark-room-10x10'"):
         preset(env="darkroom-10x10")

@@ -53,6 +53,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for the first time it is."""
+    if name == "__version__":
+        return importlib.import_module("radt.version").released()
     if name not in _HOMES:
         raise AttributeError(f"module 'radt' has no attribute {name!r}")
     home = importlib.import_module(_HOMES[name])

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from radt.memory.memory import Memory, MemoryMismatchError
-from radt.methods.method import Method
+from radt.methods.method import Keeps, Method
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Retrieval
 
@@ -97,6 +97,7 @@ class Agent:
         self._dummy = np.zeros(self.slots, dtype=bool)  # the next step is the one that resets
         self._acting = np.zeros(0, dtype=np.int64)
         self._actions: NDArray[Any] = np.zeros(0)
+        self._may_act, self._may_observe = True, False  # one after the other, in turn
         self.start_task()
 
     @property
@@ -133,9 +134,15 @@ class Agent:
         self._between[chosen] = True
         self._dummy[chosen] = False
         self._acting = np.setdiff1d(self._acting, chosen)  # what comes of it is of the old task
+        self._may_act |= not len(self._acting)
 
     def act(self, obs: ArrayLike) -> Any:
         """Choose the next action, or one per slot, for the states the environments are in."""
+        if not self._may_act:
+            raise RuntimeError(
+                "act was called twice; call observe(reward, terminated, truncated) with what the "
+                "last action brought, or start_task() to begin anew"
+            )
         states = np.asarray(obs)[None] if self.single else np.asarray(obs)
         self._check(states)
         acting = np.flatnonzero(~self._dummy)
@@ -146,12 +153,19 @@ class Agent:
             self.trials.see(acting, states[acting])
             actions[acting] = self._choose(acting)
         self._acting, self._actions = acting, actions
+        self._may_act, self._may_observe = False, True
         if not self.single:
             return actions
         return actions[0] if shape else int(actions[0])
 
     def observe(self, reward: ArrayLike, terminated: ArrayLike, truncated: ArrayLike) -> None:
         """Take in what the last action brought; finished trials go to the memory."""
+        if not self._may_observe:
+            raise RuntimeError(
+                "observe was called without an action to learn about; call act(obs) first, and "
+                "observe once after each step of the environment"
+            )
+        self._may_act, self._may_observe = True, False
         rewards = np.atleast_1d(np.asarray(reward, dtype=np.float32))
         done = np.atleast_1d(np.asarray(terminated)) | np.atleast_1d(np.asarray(truncated))
         acting = self._acting
@@ -169,7 +183,9 @@ class Agent:
         progress = (self.trials.trial, self.trials.solved, self._tasks_started)
         names = ("trial", "solved", "tasks_started")
         tensors = [torch.from_numpy(column) for column in progress]
-        self._needs_memory().save(Path(path), dict(zip(names, tensors, strict=True)))
+        kept = self.actor.kept() if isinstance(self.actor, Keeps) else {}
+        owner = dict(zip(names, tensors, strict=True)) | kept
+        self._needs_memory().save(Path(path), owner)
 
     def load(self, path: str | Path) -> None:
         """Replace the memory by one that an agent with as many slots saved, and go on there."""
@@ -179,12 +195,15 @@ class Agent:
                 f"{path} was not saved by an agent of {self.slots} slots; build an agent with as "
                 f"many slots as it has ({len(progress.get('trial', ()))})"
             )
+        if isinstance(self.actor, Keeps):
+            self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True
         self._dummy[:] = False
         self._acting = np.zeros(0, dtype=np.int64)
+        self._may_act, self._may_observe = True, False
 
     def _needs_memory(self) -> Memory:
         if self.memory is None:
@@ -218,3 +237,11 @@ class Agent:
             raise ValueError(
                 f"observations of shape {states.shape} given to an agent that expects {expected}"
             )
+        if self.method.spaces.state.kind == "discrete":
+            bins = np.reshape(self.method.spaces.state.bins, expected[1:])
+            known = ((states >= 0) & (states < bins)).reshape(self.slots, -1).all(axis=1)
+            if not known.all():
+                raise ValueError(
+                    f"the observation {states[~known][0].tolist()} is no state that this agent "
+                    f"knows: coordinates count from 0 and stay below {bins.tolist()}"
+                )

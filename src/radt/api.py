@@ -20,6 +20,7 @@ from typing import Any
 from radt.collect.workers import locked
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
+from radt.data.manifest import MANIFEST
 from radt.experiments import evaluate as evaluating
 from radt.experiments import run as runs
 from radt.experiments import train as training
@@ -115,14 +116,27 @@ def report(out: str | Path) -> Path:
 
 def _train(run: Run, folder: Path) -> Path:
     path = run.out / CHECKPOINT
-    return path if path.exists() else training.train(run, Dataset.open(folder), _watch(run))
+    if path.exists():
+        return path
+    if not (folder / MANIFEST).is_file():
+        raise RunError(
+            f"there is no finished dataset in {folder}; make it first with\n  "
+            f"{runs.collect_command(run.config)}\nor set $RADT_HOME if your datasets are elsewhere"
+        )
+    return training.train(run, Dataset.open(folder), _watch(run))
 
 
 def _evaluate(run: Run, trace: bool) -> dict[str, Any]:
     wanted = trace and not (run.out / RESULT).exists()
     with tracing(run.out / TRACE if wanted else None) as traced:
         path = evaluating.evaluate(run, _watch(run), traced)
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise RunError(
+            f"{path} is no result of an evaluation ({error}); delete it, and the same command "
+            "evaluates again"
+        ) from error
 
 
 def _watch(run: Run) -> Stopwatch:

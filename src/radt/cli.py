@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Union
 
 import tyro
@@ -22,10 +23,11 @@ from radt.commands.data import CurvesVerb, InfoVerb, ListVerb, VerifyVerb
 from radt.commands.demo import DemoVerb
 from radt.commands.doctor import DoctorVerb
 from radt.commands.evaluate import EvaluateVerb
-from radt.commands.flags import Verb
+from radt.commands.flags import Verb, say
 from radt.commands.look import DiffVerb, EnvsVerb, ShowVerb
 from radt.commands.runs import CollectVerb, RunVerb, TrainVerb
 from radt.registry import UnknownNameError
+from radt.version import released
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ Start here:
   radt run dark-room-10x10 --out runs/x      the real thing, on two CPU cores
   radt compare dark-room-10x10 --dry-run     methods side by side: what it takes
   radt run --help                            every verb explains itself
+  radt --version                             which radt this is
 """,
     {
         "run": RunVerb,
@@ -118,11 +121,26 @@ def spread_sets(words: Sequence[str]) -> list[str]:
     return spread
 
 
+def refuse_empty(words: Sequence[str]) -> None:
+    """Refuse a word that says nothing: as a path it would mean the current folder."""
+    for before, word in pairwise(["radt", *words]):
+        flag, equals, value = word.partition("=")
+        if not word or (flag.startswith("--") and equals and not value):
+            from radt.experiments.run import RunError
+
+            raise RunError(f"what follows {flag or before} is empty; say what is meant there")
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: 0, 2 for a mistake, 130 after Ctrl-C."""
     debugging = bool(os.environ.get("RADT_DEBUG"))
+    words = sys.argv[1:] if words is None else words
+    if list(words) == ["--version"]:
+        print(f"radt {released()}")
+        return 0
     try:
-        verb = parse(sys.argv[1:] if words is None else words)
+        refuse_empty(words)
+        verb = parse(words)
         verb.common.prepare()
         verb.execute()
     except KeyboardInterrupt:
@@ -143,6 +161,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def is_ours(error: Exception) -> bool:
     """Tell whether an error's message is written for the user, so that no traceback is needed."""
+    if isinstance(error, (UnknownNameError, OSError)):
+        return True  # and nothing heavy was imported to say so
     from radt.checkpoint import CheckpointError
     from radt.collect import CollectError
     from radt.data import DataError
@@ -154,14 +174,7 @@ def is_ours(error: Exception) -> bool:
 
     ours = (RunError, DataError, CollectError, CheckpointError, DecodeError, RecordError)
     memory = (MemoryMismatchError, LanguageModelError)
-    return isinstance(error, (*ours, *memory, UnknownNameError, OSError))
-
-
-def say(text: str, style: str) -> None:
-    """Print a line to stderr, coloured where that is a terminal."""
-    from rich.console import Console
-
-    Console(stderr=True, highlight=False, soft_wrap=True).print(text, style=style, markup=False)
+    return isinstance(error, (*ours, *memory))
 
 
 if __name__ == "__main__":

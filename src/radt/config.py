@@ -32,6 +32,11 @@ class EvaluateConfig:
     also_on: tuple[str, ...] = ()  # other environments with the same spaces, same weights
     validation_trials: int = 10  # trials of an evaluation during training
 
+    def __post_init__(self) -> None:
+        for name in ("trials", "validation_trials"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -47,6 +52,10 @@ class RunConfig:
     collect: CollectConfig = field(default_factory=CollectConfig)
     learn: LearnConfig = field(default_factory=LearnConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, not {self.seed}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` takes back."""

@@ -157,11 +157,13 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], where: tuple[str, str] = ("there", "now")
+) -> list[str]:
     """Say which of some nested values differ, e.g. `learn.updates: 6 there, 7 now`."""
     before, after = leaves(old), leaves(new)
     return [
-        f"{path}: {before.get(path)!r} there, {after.get(path)!r} now"
+        f"{path}: {before.get(path)!r} {where[0]}, {after.get(path)!r} {where[1]}"
         for path in sorted(before.keys() | after.keys())
         if before.get(path) != after.get(path)
     ]

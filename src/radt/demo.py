@@ -23,6 +23,7 @@ from radt.loading import Loaded
 
 SECONDS_PER_FRAME = 0.07
 BARS = "▁▂▃▄▅▆▇█"
+LEGEND = "● agent  ◆ goal, which it cannot see  ○ start  • where it was  ▁█ return of each trial"
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Stage:
         return Group(
             Text(title, style="bold"),
             grids,
+            Text(LEGEND, style="dim"),
             Text.assemble((mean, "bold"), (bars(means, best), "green")),
         )
 

@@ -38,9 +38,11 @@ class LearnConfig:
     save_every: int = 500
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "log_every", "save_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        counts = dict.fromkeys(("updates", "batch_size", "log_every", "save_every"), 1)
+        counts |= dict.fromkeys(("warmup", "evaluate_every"), 0)
+        for name, least in counts.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
 
 def learning_rate(config: LearnConfig, update: int) -> float:

@@ -52,6 +52,11 @@ def load(path: str | Path, device: str = "cpu") -> Loaded:
     """Load a run's folder or a checkpoint file, with its networks on a device."""
     path = Path(path)
     file = path / CHECKPOINT if path.is_dir() else path
+    if file.is_file() and file.suffix != ".safetensors":
+        raise CheckpointError(
+            f"{path} is no checkpoint; give a run's folder, e.g. {path.parent}, or a .safetensors "
+            "file"
+        )
     if file.exists():
         method, card = load_checkpoint(file)
         to_device(method, device)

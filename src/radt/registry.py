@@ -16,9 +16,11 @@ T = TypeVar("T")
 class UnknownNameError(KeyError):
     """A name that nothing is registered under; the message lists the nearest ones."""
 
-    def __init__(self, kind: str, name: str, known: list[str]) -> None:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known
-        self.message = f"unknown {kind} {name!r}; did you mean {' or '.join(map(repr, near))}?"
+    def __init__(self, noun: str, name: str, known: list[str]) -> None:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        meant = f"did you mean {' or '.join(map(repr, near))}?"
+        every = f"choose among {', '.join(known)}"
+        self.message = f"unknown {noun} {name!r}; {meant if near else every}"
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -28,14 +30,15 @@ class UnknownNameError(KeyError):
 class Registry(Generic[T]):
     """A dictionary of one kind of plug-in that also looks among installed entry points."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, noun: str) -> None:
+        """Name what is registered: many, as in entry points, and one, as in messages."""
+        self.kind, self.noun = kind, noun
         self._items: dict[str, T] = {}
 
     def register(self, name: str, item: T) -> T:
         """Add `item` under a name that is still free."""
         if self._items.get(name, item) is not item:
-            raise ValueError(f"the {self.kind} name {name!r} is taken")
+            raise ValueError(f"the {self.noun} name {name!r} is taken")
         self._items[name] = item
         return item
 
@@ -50,7 +53,7 @@ class Registry(Generic[T]):
                     self._items[name] = point.load()
                     break
             else:
-                raise UnknownNameError(self.kind, name, self.names())
+                raise UnknownNameError(self.noun, name, self.names())
         return self._items[name]
 
     def _points(self) -> list[EntryPoint]:

@@ -18,6 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+NAME, BAR, CLOCK = 9, 20, 5  # widths of what stands in front of the numbers
+
 
 class Sink(Protocol):
     """Takes numbers as they come."""
@@ -91,6 +93,22 @@ class WandB:
         self._run.finish()
 
 
+def number(value: float) -> str:
+    """Write a count in full and a measure in a few digits."""
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:.4g}"
+
+
+def fitting(items: Sequence[str], room: int) -> str:
+    """Join the first items, as many as fit whole."""
+    shown = ""
+    for item in items:
+        longer = f"{shown}  {item}" if shown else item
+        if len(longer) > room:
+            break
+        shown = longer
+    return shown
+
+
 class Tracker:
     """Hands numbers to every sink and draws one progress bar for the phase at work."""
 
@@ -98,22 +116,26 @@ class Tracker:
         self.sinks, self.quiet = sinks, quiet
         self._progress: Progress | None = None
         self._bar: TaskID | None = None
-        self._phase = ""
+        self._phase, self._room = "", 0
 
     def start(self, phase: str, total: int, done: int = 0) -> None:
         """Begin a phase of `total` steps."""
         self._phase = phase
         if not self.quiet:
+            console = Console(stderr=True)
+            counts = 2 * len(str(total)) + 1
+            self._room = console.width - (NAME + BAR + counts + CLOCK + 4)
             self._progress = Progress(
-                TextColumn("[bold]{task.description:<9}"),
-                BarColumn(bar_width=30),
+                TextColumn(f"[bold]{{task.description:<{NAME}}}"),
+                BarColumn(bar_width=BAR),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(compact=True),
                 TextColumn("[dim]{task.fields[note]}"),
-                console=Console(stderr=True),
+                console=console,
             )
             self._progress.start()
-            self._bar = self._progress.add_task(phase, total=total, completed=done, note="")
+            note = "done" if done >= total else ""
+            self._bar = self._progress.add_task(phase, total=total, completed=done, note=note)
 
     def advance(self, step: float, note: str = "") -> None:
         """Move the bar without logging anything."""
@@ -124,7 +146,7 @@ class Tracker:
         """Hand values to every sink and show them beside the bar."""
         for sink in self.sinks:
             sink.write(self._phase, step, values)
-        self.advance(step, "  ".join(f"{name} {value:.4g}" for name, value in values.items()))
+        self.advance(step, fitting([f"{n} {number(v)}" for n, v in values.items()], self._room))
 
     def finish(self) -> None:
         """End the phase."""

@@ -9,14 +9,18 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[2]
 
 
+def released() -> str:
+    """Return the package's version."""
+    try:
+        return version("radt")
+    except PackageNotFoundError:
+        return "unknown"
+
+
 def code_version() -> str:
     """Return the package's version and, in a checkout, the commit it runs from."""
-    try:
-        released = version("radt")
-    except PackageNotFoundError:
-        released = "unknown"
     if not (CHECKOUT / ".git").exists():  # the commit of whatever surrounds us would mislead
-        return released
+        return released()
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=12"],
@@ -27,5 +31,5 @@ def code_version() -> str:
             check=True,
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return released
-    return f"{released}+{described}"
+        return released()
+    return f"{released()}+{described}"

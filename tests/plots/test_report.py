@@ -147,6 +147,7 @@ def test_the_command_makes_the_same_config_again() -> None:
     config, _ = compose([*preset_layers("dark-room-10x10", "ra-dt+", "smoke"), overrides(choices)])
     words = shlex.split(command(config, Path("runs/x y")).replace("\\\n", " "))
     assert words[words.index("--out") + 1] == "runs/x y"
+    assert "--out mine/y " in command(config, Path.cwd() / "mine" / "y")
     given = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
     layers = [*preset_layers("dark-room-10x10", "ra-dt+", "smoke"), overrides([*given, "seed=3"])]
     assert compose(layers)[0] == config == from_json(config.to_json())

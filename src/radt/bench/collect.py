@@ -32,7 +32,7 @@ from radt.metrics import Interval, nested_interval
 from radt.track import Tracker
 
 SAMPLED_TASKS = 8
-OUT = Path("results/bench/collect.json")
+OUT = Path("runs/bench/collect.json")
 
 Mark = tuple[float, int]  # seconds since the start, transitions so far
 

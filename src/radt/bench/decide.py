@@ -39,7 +39,7 @@ from radt.methods.trials import RunningTrials, last_real
 from radt.track import Tracker
 from radt.trajectory import Trajectory
 
-OUT = Path("results/bench/decide.json")
+OUT = Path("runs/bench/decide.json")
 ALONE = "forward alone"  # the policy without a memory, over every token
 PLAIN = "dt"  # the same, as it decides
 WHOLE = "ra-dt, incremental"  # whose whole decision the ratio is about

@@ -29,7 +29,7 @@ from radt.spaces import TaskSpaces
 from radt.track import Tracker
 from radt.trajectory import Trajectory
 
-OUT = Path("results/bench/evaluate.json")
+OUT = Path("runs/bench/evaluate.json")
 
 
 @dataclass(frozen=True)

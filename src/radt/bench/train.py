@@ -31,7 +31,7 @@ from radt.memory.language_model import LanguageModelError
 from radt.methods import METHODS
 from radt.track import Tracker
 
-OUT = Path("results/bench/train.json")
+OUT = Path("runs/bench/train.json")
 ENVS = ("dark-room-10x10", "dark-room-20x20", "dark-room-40x20")
 COMPARED = ("ra-dt", "ad")  # the ratio is the first's sequences/s over the second's
 AT_LEAST = 0.5  # seconds that anything is repeated for

@@ -53,6 +53,8 @@ class CollectConfig:
                 f"n_steps={self.n_steps} must be a multiple of batch_size={self.batch_size}, "
                 "and a batch needs two samples"
             )
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, not {self.seed}")
         counts = ("transitions", "n_epochs", "tasks_per_group", "rollouts_per_part")
         for name in counts:
             if getattr(self, name) < 1:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Verb
+from radt.commands.flags import ComputingVerb
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchCollectVerb(Verb):
+class BenchCollectVerb(ComputingVerb):
     """Compare the speed of `radt collect` with stable-baselines3's PPO, and how well both learn.
 
     Try:
@@ -25,7 +25,7 @@ class BenchCollectVerb(Verb):
     """Rollouts of each task that we collect."""
     sb3_rollouts: int = 5  # rollouts that stable-baselines3 is timed over without returns
     skip_returns: bool = False  # do not train stable-baselines3 to the end to compare returns
-    out: Path = Path("results/bench/collect.json")  # where the JSON goes
+    out: Path = Path("runs/bench/collect.json")  # where the JSON goes
 
     def execute(self) -> None:
         """Measure and print the ratio last."""
@@ -45,14 +45,14 @@ class BenchCollectVerb(Verb):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchEvaluateVerb(Verb):
+class BenchEvaluateVerb(ComputingVerb):
     """Compare acting on many tasks at once with acting on one after the other, same noise."""
 
     checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
     """A run or checkpoint of your own."""
     tasks: int = 20  # how many tasks
     trials: int = 4  # of each task
-    out: Path = Path("results/bench/evaluate.json")  # where the JSON goes
+    out: Path = Path("runs/bench/evaluate.json")  # where the JSON goes
 
     def execute(self) -> None:
         """Measure and print the ratio last."""
@@ -71,7 +71,7 @@ class BenchEvaluateVerb(Verb):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchTrainVerb(Verb):
+class BenchTrainVerb(ComputingVerb):
     """Measure sequences and action targets per second of every method at the paper's sizes.
 
     Try:
@@ -83,7 +83,7 @@ class BenchTrainVerb(Verb):
     methods: Annotated[str | None, arg(help_behavior_hint="(default: all that learn)")] = None
     """Names with commas between them; ra-dt and ad must be among them."""
     micro_batch: int = 1  # sequences that go forward and backward together
-    out: Path = Path("results/bench/train.json")  # where the JSON goes
+    out: Path = Path("runs/bench/train.json")  # where the JSON goes
 
     def execute(self) -> None:
         """Measure and print the ratio last."""
@@ -102,7 +102,7 @@ class BenchTrainVerb(Verb):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchDecideVerb(Verb):
+class BenchDecideVerb(ComputingVerb):
     """Measure what a decision costs beside the policy's forward pass: embed, search, policy.
 
     Try:
@@ -112,7 +112,7 @@ class BenchDecideVerb(Verb):
 
     env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
     steps: int = 25  # decisions that are timed, once the window is full
-    out: Path = Path("results/bench/decide.json")  # where the JSON goes
+    out: Path = Path("runs/bench/decide.json")  # where the JSON goes
 
     def execute(self) -> None:
         """Measure and print the ratio last."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from radt.commands.flags import Budget, Verb
+from radt.commands.flags import Budget, ComputingVerb
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +23,7 @@ METHODS = "dt,ad,dpt,ra-dt,ra-dt+,ra-dt-lm"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareVerb(Verb):
+class CompareVerb(ComputingVerb):
     """Compare methods fairly: run what is missing, then write one table and one picture.
 
     Every run is an ordinary `radt run` in OUT/ENV/METHOD-seedK. Stopped at any moment, the same

@@ -19,15 +19,20 @@ def find_dataset(name: str) -> Path:
     """Return the folder that a path or the name of an environment stands for."""
     from radt.data import DataError, home
     from radt.data.manifest import MANIFEST
+    from radt.envs import SUITES
 
     if (Path(name) / MANIFEST).is_file():
         return Path(name)
     ready = sorted(path.parent for path in (home() / name).glob(f"*/{MANIFEST}"))
     paper = [folder for folder in ready if folder.name == "ppo-seed0"]
+    if not ready and name in SUITES.names():
+        raise DataError(
+            f"there is no finished dataset of {name} in {home()}; `radt collect {name}` makes it"
+        )
     if not ready:
         raise DataError(
-            f"no finished dataset named {name!r}, neither as a folder nor in {home() / name}; "
-            f"`radt data list` shows what is there, `radt collect {name}` makes it"
+            f"{name!r} is neither the folder of a finished dataset (it holds no {MANIFEST}) nor an "
+            "environment; `radt data list` shows the datasets, `radt envs` the environments"
         )
     if len(ready) > 1 and not paper:
         names = ", ".join(map(str, ready))

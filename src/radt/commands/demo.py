@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Verb
+from radt.commands.flags import ComputingVerb
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemoVerb(Verb):
+class DemoVerb(ComputingVerb):
     """Watch an agent learn goals that it has never seen, without training, in under a minute.
 
     It starts with an empty memory; what it lives through is all that it learns from.
@@ -65,6 +65,12 @@ class DemoVerb(Verb):
         for name in ("trials", "goals"):
             if getattr(self, name) < 1:
                 raise RunError(f"--{name} must be at least 1, not {getattr(self, name)}")
+        if self.seed < 0:
+            raise RunError(f"--seed must be at least 0, not {self.seed}")
+        if self.goals > (most := len(suite.eval_tasks)):
+            raise RunError(
+                f"--goals {self.goals} is too many: {self.env} has {most} goals never seen"
+            )
         loaded = load(self.checkpoint or shipped(self.env), self.common.device)
         if loaded.card.spaces != suite.spaces:
             raise RunError(
@@ -89,5 +95,8 @@ def show_returns(demo: Demo, result: ICLResult) -> list[RenderableType]:
     found = found_by(result.returns, demo.suite.spaces.solved_above)
     for trial, (mean, known) in enumerate(zip(means, found, strict=True), start=1):
         table.add_row(f"{trial:5d}", f"{mean:11.1f}", f"{known:5d} of {count}")
-    line = f"{bars(means, best)}  from {means[0]:.1f} to {means[-1]:.1f}, optimum {best:.1f}"
+    line = (
+        f"{bars(means, best)}  the first trial earns {means[0]:.1f}, the last {means[-1]:.1f}; "
+        f"who knew the goals would earn {best:.1f}"
+    )
     return [table, line]

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from radt.commands.data import list_datasets
-from radt.commands.flags import Verb
+from radt.commands.flags import ComputingVerb
 
 NEEDED = ("radt", "torch", "numpy", "gymnasium", "h5py", "safetensors", "tyro", "rich", "scipy")
 EXTRAS = {"faiss": "faiss-cpu", "tensorboard": "tensorboard", "wandb": "wandb"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorVerb(Verb):
+class DoctorVerb(ComputingVerb):
     """Say what is installed, what the machine has, and try everything once in some seconds."""
 
     def execute(self) -> None:

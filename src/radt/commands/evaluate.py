@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Verb
+from radt.commands.flags import ComputingVerb, read_values
 
 if TYPE_CHECKING:
     from radt.envs.suite import TaskSuite
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateVerb(Verb):
+class EvaluateVerb(ComputingVerb):
     """Let a trained method learn in context on tasks it has not seen.
 
     The memory starts empty and no weight changes. The folder of a run that was only trained gets
@@ -35,7 +35,7 @@ class EvaluateVerb(Verb):
     env: Annotated[str | None, arg(help_behavior_hint="")] = None
     """Another environment with the same spaces."""
     tasks: Literal["eval", "train"] = "eval"  # unseen tasks, or those of training
-    trials: Annotated[int | None, arg(help_behavior_hint="(default: the paper's)")] = None
+    trials: Annotated[int | None, arg(help_behavior_hint="(default: the run's own)")] = None
     """How many trials each task gets."""
     seed: int = 0  # of the agent's noise and of the environments
     trace: bool = False  # write every retrieval as JSON lines
@@ -55,9 +55,9 @@ class EvaluateVerb(Verb):
             self._complete()
             return
         loaded = load(self.source, self.common.device)
-        suite = self._suite(loaded)
-        path = self.out or self._default_out(suite)
-        trials, tracker = self._trials(loaded, suite), Tracker(quiet=self.common.quiet)
+        trials = self._trials(loaded)
+        path = self.out or self._free_place(trials)
+        tracker = Tracker(quiet=self.common.quiet)
         with tracing(path.with_suffix(".trace.jsonl") if self.trace else None) as trace:
             result = live(loaded.method, trials, tracker, trace)
         record = {
@@ -72,7 +72,8 @@ class EvaluateVerb(Verb):
 
     def _completes_a_run(self) -> bool:
         """Whether the last phase of a run is asked for, and nothing else."""
-        asked = (self.env, self.trials, self.out) != (None, None, None) or self.tasks != "eval"
+        usual = (None, None, None, "eval", 0)
+        asked = (self.env, self.trials, self.out, self.tasks, self.seed) != usual
         trained = (self.source / "config.json").is_file()
         return trained and not asked and not (self.source / "icl.json").exists()
 
@@ -81,7 +82,7 @@ class EvaluateVerb(Verb):
         from radt.commands.summary import show_result
         from radt.config import from_json
 
-        config = from_json(json.loads((self.source / "config.json").read_text()))
+        config = from_json(read_values(self.source / "config.json"))
         quiet, device = self.common.quiet, self.common.device
         record = evaluate(config, self.source, quiet, self.trace, device)
         report(self.source)
@@ -97,16 +98,38 @@ class EvaluateVerb(Verb):
                 f"{suite.name} has other spaces than {loaded.card.env}, which {self.source} was "
                 "trained on; choose an environment with the same states, actions and horizon"
             )
-        if self.trials is not None and self.trials < 1:
-            raise RunError(f"--trials must be at least 1, not {self.trials}")
         return suite
 
-    def _default_out(self, suite: TaskSuite) -> Path:
-        folder = self.source if self.source.is_dir() else self.source.parent
-        return folder / f"evaluate-{suite.name}-{self.tasks}-seed{self.seed}.json"
-
-    def _trials(self, loaded: Loaded, suite: TaskSuite) -> Trials:
+    def _trials(self, loaded: Loaded) -> Trials:
+        """Say what is lived through; a run's own number of trials is the usual one."""
+        from radt.config import from_json
         from radt.experiments.evaluate import Trials
+        from radt.experiments.run import RunError
 
+        suite, config = self._suite(loaded), self.source / "config.json"
+        count = self.trials
+        if count is None:
+            own = config.is_file()
+            count = from_json(read_values(config)).evaluate.trials if own else suite.trials
+        for name, value, least in (("trials", count, 1), ("seed", self.seed, 0)):
+            if value < least:
+                raise RunError(f"--{name} must be at least {least}, not {value}")
         tasks = suite.eval_tasks if self.tasks == "eval" else suite.train_tasks
-        return Trials(suite, tasks, self.trials or suite.trials, loaded.rule, self.seed)
+        return Trials(suite, tasks, count, loaded.rule, self.seed)
+
+    def _free_place(self, trials: Trials) -> Path:
+        """Name the result after all that makes it differ from another one beside it."""
+        from radt.experiments.run import CHECKPOINT, RunError
+
+        folder, weights = self.source, ""
+        if not folder.is_dir():
+            folder = self.source.parent
+            weights = "" if self.source.name == CHECKPOINT else f"{self.source.stem}-"
+        what = f"{trials.suite.name}-{self.tasks}-{trials.count}trials-seed{self.seed}"
+        path = folder / f"evaluate-{weights}{what}.json"
+        if path.exists():
+            raise RunError(
+                f"{path} holds this evaluation already; read it there, delete it to evaluate "
+                "again, or write elsewhere with --out FILE"
+            )
+        return path

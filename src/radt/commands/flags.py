@@ -21,15 +21,37 @@ WIDE = 160
 
 
 @dataclass(frozen=True, kw_only=True)
-class Common:
-    """Flags of every verb."""
+class Voice:
+    """Flags of every verb: how it speaks."""
+
+    quiet: bool = False  # no progress, only the result
+    json: bool = False  # print one JSON object and nothing else
+
+    def prepare(self) -> None:
+        """Get ready; who only looks is."""
+
+    def answer(self, values: Mapping[str, Any], *shown: RenderableType) -> None:
+        """Print the result: values for programs, or what is shown to people."""
+        if self.json:
+            print(json_text.dumps(values, allow_nan=False))
+            return
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=WIDE)  # nothing is cut in a file or a pipe
+        for item in shown:
+            console.print(item)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common(Voice):
+    """Flags of verbs that compute."""
 
     device: str = "cpu"  # where networks compute: cpu, cuda, cuda:1, mps
     threads: Annotated[int | None, arg(help_behavior_hint="(default: measured or all)")] = None
     """Threads that networks compute with. Training measures the best number unless it is given;
     collecting takes as many processes instead."""
-    quiet: bool = False  # no progress, only the result
-    json: bool = False  # print one JSON object and nothing else
 
     def prepare(self) -> None:
         """Take the threads and the device that were asked for."""
@@ -55,29 +77,23 @@ class Common:
         count = getattr(os, "sched_getaffinity", None)
         return len(count(0)) if count else os.cpu_count() or 1
 
-    def answer(self, values: Mapping[str, Any], *shown: RenderableType) -> None:
-        """Print the result: values for programs, or what is shown to people."""
-        if self.json:
-            print(json_text.dumps(values, allow_nan=False))
-            return
-        from rich.console import Console
-
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, width=WIDE)  # nothing is cut in a file or a pipe
-        for item in shown:
-            console.print(item)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Verb:
     """A verb of the command line."""
 
-    common: Common = field(default_factory=Common)
+    common: Voice = field(default_factory=Voice)
 
     def execute(self) -> None:
         """Do what the verb says."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputingVerb(Verb):
+    """A verb that computes, somewhere and with some threads."""
+
+    common: Common = field(default_factory=Common)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +104,9 @@ class RunWords(Verb):
     """Environment; `radt envs` lists them."""
     method: Annotated[str | None, arg(help_behavior_hint="(default: ra-dt+)")] = None
     """ra-dt+, ra-dt (the paper's), dt; or replay, retrace, sweep, which learn nothing."""
-    budget: Annotated[Budget | None, arg(help_behavior_hint="(default: laptop)")] = None
+    budget: Annotated[
+        str | None, arg(metavar="{smoke,laptop,paper}", help_behavior_hint="(default: laptop)")
+    ] = None
     """smoke takes seconds, laptop minutes on two cores, paper a GPU."""
     seed: Annotated[int | None, arg(help_behavior_hint="(default: 0)")] = None
     """Seed of the run; the dataset has its own, collect.seed."""
@@ -115,6 +133,9 @@ class RunWords(Verb):
         named = {"method": "ra-dt+", "budget": "laptop", **file, **words}
         if "env" not in named:
             raise RunError("say which environment, e.g. dark-room-10x10; `radt envs` lists them")
+        for name in ("env", "method", "budget"):
+            if not isinstance(named[name], str):
+                raise RunError(f"{self.config}: {name} must be a name, not {named[name]!r}")
         layers = preset_layers(named["env"], named["method"], named["budget"])
         if self.config is not None:
             layers.append(Layer(f"file {self.config.name}", file))
@@ -123,6 +144,13 @@ class RunWords(Verb):
         else:
             words = {}
         return [*layers, overrides(self.set), Layer("command line", words)]
+
+
+def say(text: str, style: str) -> None:
+    """Print a line to stderr, coloured where that is a terminal."""
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False, soft_wrap=True).print(text, style=style, markup=False)
 
 
 def read_values(path: Path) -> dict[str, Any]:

@@ -113,7 +113,8 @@ class DiffVerb(Verb):
 
         files = [path / "config.json" if path.is_dir() else path for path in self.pair]
         configs = [from_json(read_values(file), where=str(file)) for file in files]
-        changes = differences(*(config.to_json() for config in configs))
+        first, second = (config.to_json() for config in configs)
+        changes = differences(first, second, (f"in {self.first}", f"in {self.second}"))
         values = {"files": list(map(str, files)), "differences": changes}
         self.common.answer(values, escape("\n".join(changes) or "no difference"))
 

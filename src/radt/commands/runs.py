@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from radt.commands.flags import RunWords
+from radt.commands.flags import ComputingVerb, RunWords, say
 
 if TYPE_CHECKING:
     from radt.config import RunConfig
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tracked(RunWords):
+class Tracked(ComputingVerb, RunWords):
     """Words of verbs that train: where to, and which dashboards are told."""
 
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
@@ -64,8 +64,9 @@ class RunVerb(Tracked):
 
     def execute(self) -> None:
         """Run, or plan to."""
-        from radt.api import run
+        from radt.api import TRACE, run
         from radt.commands.summary import show_result
+        from radt.experiments.run import RESULT
 
         config, _ = self.compose()
         out = self.folder(config)
@@ -73,6 +74,7 @@ class RunVerb(Tracked):
             self._plan(config, out)
             return
         common = self.common
+        late = self.trace and (out / RESULT).exists() and not (out / TRACE).exists()
         record = run(
             config,
             out,
@@ -84,6 +86,9 @@ class RunVerb(Tracked):
             device=common.device,
         )
         self.common.answer({"out": str(out), **record}, *show_result(record, out))
+        if late:
+            again = f"`radt evaluate {out} --trace` evaluates it again with one"
+            say(f"no trace: this run was evaluated before; {again}", "yellow")
 
     def _plan(self, config: RunConfig, out: Path) -> None:
         from radt.commands.summary import show_plan
@@ -91,12 +96,13 @@ class RunVerb(Tracked):
 
         phases = plan_run(config, out)
         self.common.answer(
-            {"out": str(out), "phases": [p.to_json() for p in phases]}, show_plan(phases)
+            {"out": str(out), "phases": [p.to_json() for p in phases]},
+            show_plan(phases, config.budget),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectVerb(RunWords):
+class CollectVerb(ComputingVerb, RunWords):
     """Record how PPO learns every training task: the data that methods learn from.
 
     Datasets lie in $RADT_HOME (default: ./data) and are shared by runs. One that is finished is

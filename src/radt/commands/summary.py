@@ -60,19 +60,30 @@ def _files(place: Path) -> str:
     return f"[dim]{place}: {', '.join(there)}[/]"
 
 
-def show_plan(phases: Sequence[Phase]) -> RenderableType:
+def duration(minutes: float) -> str:
+    """Write minutes in the unit that people would choose."""
+    for unit, length in (("days", 60.0 * 24), ("hours", 60.0)):
+        if minutes >= 2 * length:
+            return f"{minutes / length:,.1f} {unit}"
+    return f"{minutes:.1f} minutes"
+
+
+def show_plan(phases: Sequence[Phase], budget: str) -> RenderableType:
     """Show what there is to do, phase by phase."""
     table = Table(box=None, pad_edge=False)
     table.add_column("phase")
-    for name in ("steps", "minutes", "disk"):
+    for name in ("steps", "time", "disk"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("where", overflow="fold")
     for phase in phases:
-        left = "done" if phase.done else f"{phase.minutes:.1f}"
+        left = "done" if phase.done else duration(phase.minutes)
         style = "dim" if phase.done else ""
         size = f"{phase.megabytes:.1f} MB"
         table.add_row(phase.name, phase.steps, left, size, phase.where, style=style)
     minutes = sum(phase.minutes for phase in phases if not phase.done)
     disk = sum(phase.megabytes for phase in phases if not phase.done)
-    table.add_row("to do", "", f"{minutes:.1f}", f"{disk:.1f} MB", "estimated for two CPU cores")
+    machine = "estimated for two CPU cores"
+    if budget == "paper":
+        machine += "; this budget is meant for a GPU"
+    table.add_row("to do", "", duration(minutes), f"{disk:.1f} MB", machine)
     return table

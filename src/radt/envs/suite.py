@@ -95,4 +95,4 @@ class Oracle(Protocol):
         ...
 
 
-SUITES: Registry[TaskSuite] = Registry("envs")
+SUITES: Registry[TaskSuite] = Registry("envs", "environment")

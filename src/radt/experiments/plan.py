@@ -13,7 +13,6 @@ from radt.data.manifest import MANIFEST
 from radt.data.store import home
 from radt.envs.suite import SUITES
 from radt.experiments.run import CHECKPOINT, RESULT, Run, dataset_path
-from radt.experiments.train import EMBEDDER_STATE
 from radt.memory.language import LanguageOptions
 from radt.methods import METHODS, Method
 from radt.methods.method import blueprint
@@ -58,7 +57,7 @@ def plan_run(config: RunConfig, out: Path) -> list[Phase]:
         done = (out / CHECKPOINT).exists()
         phases.append(_collect(config))
         if entry.trains_embedder:
-            updates, path = config.embedder.updates, out / EMBEDDER_STATE
+            updates, path = config.embedder.updates, out / CHECKPOINT
             phases.append(_train(config, method, "embedder", updates, path, done))
         if isinstance(config.embedder, LanguageOptions):
             phases.append(_embed(config, method, done))

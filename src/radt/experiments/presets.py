@@ -7,13 +7,18 @@ all that is ours stands under `ra-dt+`.
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from radt.collect import paper_config
-from radt.config import Layer
+from radt.config import Layer, RunConfig, compose
+from radt.decode import leaves
 from radt.envs.suite import SUITES
 from radt.methods import METHODS, MethodEntry
+from radt.registry import UnknownNameError
 
 PAPER_MODEL = {"layers": 4, "width": 512, "heads": 8, "dropout": 0.2, "tokens": "interleaved"}
 SMALL_MODEL = {"layers": 3, "width": 64, "heads": 4, "dropout": 0.0, "tokens": "fused"}
@@ -98,6 +103,8 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ fr
 
 def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
     """Return the layers that a name of an environment, a method and a budget stand for."""
+    if budget not in BUDGETS:
+        raise UnknownNameError("budget", budget, list(BUDGETS))
     suite, entry = SUITES[env], METHODS[method]
     layers = [
         Layer("run", {"env": env, "method": method, "budget": budget, "options": {}}),
@@ -115,6 +122,21 @@ def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
     if method == "ra-dt+" or (method in METHOD and budget != "paper"):
         layers.append(Layer(f"method {method}", METHOD[method]))
     return layers
+
+
+def changed(config: RunConfig) -> dict[str, Any]:
+    """Return the values of a config, by path, that its presets do not say."""
+    usual, _ = compose(preset_layers(config.env, config.method, config.budget))
+    known = leaves(usual.to_json())
+    own = leaves(config.to_json())
+    return {path: value for path, value in own.items() if value != known.get(path)}
+
+
+def in_flags(changes: Mapping[str, Any]) -> list[str]:
+    """Write changed values as words of a command line."""
+    return [
+        f"--set {shlex.quote(f'{path}={json.dumps(value)}')}" for path, value in changes.items()
+    ]
 
 
 def _size_layers(env: str, entry: MethodEntry) -> list[Layer]:

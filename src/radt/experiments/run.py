@@ -17,6 +17,7 @@ from radt.config import RunConfig, from_json
 from radt.data import dataset_folder
 from radt.decode import differences
 from radt.envs.suite import SUITES, TaskSuite
+from radt.experiments.presets import changed, in_flags
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
@@ -91,6 +92,12 @@ def collect(config: RunConfig, workers: int = 2, quiet: bool = True) -> Path:
     """Make the dataset that the config asks for, unless it exists, and return its folder."""
     folder = dataset_path(config)
     return collect_histories(SUITES[config.env], config.collect, folder, workers, quiet=quiet)
+
+
+def collect_command(config: RunConfig) -> str:
+    """Write the command that makes the config's dataset."""
+    own = {path: value for path, value in changed(config).items() if path.startswith("collect.")}
+    return " ".join([f"radt collect {config.env} --budget {config.budget}", *in_flags(own)])
 
 
 def dataset_path(config: RunConfig) -> Path:

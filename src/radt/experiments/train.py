@@ -62,6 +62,8 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     _log_embeddings(tracker, method, config.learn.updates)
     tracker.close()
     save_checkpoint(path, method, describe(run))
+    for state in (EMBEDDER_STATE, POLICY_STATE):  # to go on from; the checkpoint holds the weights
+        (run.out / state).unlink(missing_ok=True)
     return path
 
 

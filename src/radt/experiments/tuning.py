@@ -19,7 +19,7 @@ import tyro
 
 from radt.agent import ActionRule
 from radt.checkpoint import load_checkpoint
-from radt.config import Layer, compose, overrides
+from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.envs.suite import SUITES
 from radt.experiments.evaluate import Trials, live, load_method
@@ -64,7 +64,7 @@ def tune(one: Try) -> None:
         for name in (one.env, *config.evaluate.also_on):
             count = config.evaluate.trials
             trials = Trials(SUITES[name], run.tasks[1], count, rule, config.seed)
-            _record(one, name, rule, live(trained, trials, Tracker()), watch)
+            _record(one, config, trials, live(trained, trials, Tracker()), watch)
 
 
 def _trained(run: Run, weights: Path | None, watch: Stopwatch) -> Method:
@@ -84,19 +84,20 @@ def _rule(text: str) -> ActionRule:
 
 
 def _record(
-    one: Try, tested_on: str, rule: ActionRule, result: ICLResult, watch: Stopwatch
+    one: Try, config: RunConfig, trials: Trials, result: ICLResult, watch: Stopwatch
 ) -> None:
     """Append one line about one score."""
     score = nested_interval(late_score(result.returns)[None], np.random.default_rng(0))
-    above = SUITES[tested_on].spaces.solved_above
+    above = trials.suite.spaces.solved_above
     found = found_by(result.returns, above)
     line: dict[str, Any] = {
         "env": one.env,
         "method": one.method,
         "set": list(one.set),
         "weights": None if one.weights is None else one.weights.parent.name,
-        "tested_on": tested_on,
-        "action_rule": asdict(rule),
+        "config": config.to_json(),  # the presets that `set` changes may change, too
+        "tested_on": trials.suite.name,
+        "action_rule": asdict(trials.rule),
         "score": round(score.mean, 2),
         "ci95_tasks": [round(score.low, 2), round(score.high, 2)],
         "improvement": round(float(improvement(result.returns).mean()), 2),

@@ -74,7 +74,7 @@ class EmbedderEntry:
     learns: bool = False
 
 
-EMBEDDERS: Registry[EmbedderEntry] = Registry("embedders")
+EMBEDDERS: Registry[EmbedderEntry] = Registry("embedders", "embedder")
 
 
 class DecisionTransformerEmbedder:
@@ -161,6 +161,10 @@ class DTEmbedderOptions:
 
     model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
     updates: int = 100_000
+
+    def __post_init__(self) -> None:
+        if self.updates < 1:
+            raise ValueError(f"updates must be at least 1, not {self.updates}")
 
 
 def build(spaces: TaskSpaces, options: DTEmbedderOptions, seed: int) -> DecisionTransformerEmbedder:

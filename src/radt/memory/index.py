@@ -239,7 +239,7 @@ class FaissHNSWIndex(FaissIndex):
         super().__init__(width, kind="hnsw")
 
 
-INDEXES: Registry[Callable[[int], Index]] = Registry("indexes")
+INDEXES: Registry[Callable[[int], Index]] = Registry("indexes", "index")
 INDEXES.register("flat", FlatIndex)
 INDEXES.register("numpy", NumpyIndex)
 INDEXES.register("faiss-flat", FaissIndex)

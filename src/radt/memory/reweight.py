@@ -42,7 +42,7 @@ def no_utility(candidates: Entries, queries: Queries) -> Tensor:
     return torch.zeros_like(candidates.total_return)
 
 
-UTILITIES: Registry[Utility] = Registry("utilities")
+UTILITIES: Registry[Utility] = Registry("utilities", "utility")
 UTILITIES.register("task", same_task)
 UTILITIES.register("return", episode_return)
 UTILITIES.register("position", generated_before)

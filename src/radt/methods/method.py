@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -49,6 +49,19 @@ class Actor(Protocol):
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
         """Take in finished trials; a trajectory's `task` is its slot."""
+        ...
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """An actor that knows more of its tasks than its memory holds, and can hand it on."""
+
+    def kept(self) -> dict[str, Tensor]:
+        """Return what has to be saved beside the memory."""
+        ...
+
+    def restore(self, kept: Mapping[str, Tensor]) -> None:
+        """Replace what is known of all tasks by what was saved; what is missing is empty."""
         ...
 
 
@@ -101,7 +114,7 @@ class MethodEntry:
         return self.embedder is not None and EMBEDDERS[self.embedder].learns
 
 
-METHODS: Registry[MethodEntry] = Registry("methods")
+METHODS: Registry[MethodEntry] = Registry("methods", "method")
 
 
 def build_method(

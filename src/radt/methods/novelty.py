@@ -32,6 +32,12 @@ class Novelty:
         """Start new tasks in some slots."""
         self.counts[slots] = 0
 
+    def restore(self, counts: NDArray[np.int64] | None) -> None:
+        """Replace all counts by saved ones; an agent that did not count has tried nothing."""
+        self.counts[:] = 0
+        if counts is not None and counts.shape == self.counts.shape:
+            self.counts[:] = counts
+
     def adjust(self, logits: Tensor, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Count each slot's latest step and lower the logits [B, A] of what it has tried here."""
         if not self.weight:

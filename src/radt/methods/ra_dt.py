@@ -157,6 +157,14 @@ class RADTActor:
         """Add finished trials to the index (Algorithm 1, line 13)."""
         self._memory.write(finished)
 
+    def kept(self) -> dict[str, Tensor]:
+        """Return what was tried; the rest is in the memory."""
+        return {"tried": torch.from_numpy(self._novelty.counts)}
+
+    def restore(self, kept: Mapping[str, Tensor]) -> None:
+        """Know what was tried when the memory was saved, and nothing else."""
+        self._novelty.restore(kept["tried"].numpy() if "tried" in kept else None)
+
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Retrieve where it is time to, and predict the next action (Algorithm 1, lines 5-8)."""

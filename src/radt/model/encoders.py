@@ -94,7 +94,7 @@ class PrecomputedEncoder(nn.Module):
         return torch.as_tensor(self.project(states.float()))
 
 
-ENCODERS: Registry[type[nn.Module]] = Registry("encoders")
+ENCODERS: Registry[type[nn.Module]] = Registry("encoders", "encoder")
 ENCODERS.register("discrete", OneHotEncoder)
 ENCODERS.register("vector", LinearEncoder)
 ENCODERS.register("image", ConvolutionalEncoder)

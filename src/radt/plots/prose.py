@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from radt.config import RunConfig, compose
-from radt.decode import leaves
+from radt.config import RunConfig
 from radt.experiments.measured import validations
-from radt.experiments.presets import preset_layers
+from radt.experiments.presets import changed, in_flags
 from radt.files import atomic_write
 from radt.metrics import EARLY
 from radt.plots.records import Record
@@ -42,7 +40,7 @@ def in_words(row: Row, split: str) -> str:
 
 def _improvement(row: Row) -> str:
     gain = row.gain.known[0]
-    change = f"{gain.mean:+.1f} [{gain.low:.1f}, {gain.high:.1f}] over trials 1-{EARLY}"
+    change = f"{gain.mean:+.1f} [{gain.low:.1f}, {gain.high:.1f}] compared with trials 1-{EARLY}"
     if row.trials <= EARLY:
         return f"{row.trials} trials are too few to speak of improvement."
     if row.improves:
@@ -96,15 +94,16 @@ def provenance(record: Record) -> str:
     return "\n".join(f"- {name}: {fact}" for name, fact in facts.items() if fact not in (None, ""))
 
 
-def command(config: RunConfig, name: str) -> str:
+def command(config: RunConfig, out: Path) -> str:
     """Write the command that makes this run again, with every value that is not the preset's."""
-    preset, _ = compose(preset_layers(config.env, config.method, config.budget))
-    usual, own = leaves(preset.to_json()), leaves(config.to_json())
-    changed = [path for path in own if path != "seed" and own[path] != usual.get(path)]
+    changes = {path: value for path, value in changed(config).items() if path != "seed"}
+    out, here = out.resolve(), Path.cwd()
+    inside = out.is_relative_to(here)  # else it is a path of this machine, which is no one's affair
+    shown = out.relative_to(here) if inside else Path("runs", out.name)
     words = [
         f"radt run {config.env} --method {config.method} --budget {config.budget}",
-        f"--seed {config.seed} --out {shlex.quote(f'runs/{name}')}",
-        *(f"--set {shlex.quote(f'{path}={json.dumps(own[path])}')}" for path in changed),
+        f"--seed {config.seed} --out {shlex.quote(str(shown))}",
+        *in_flags(changes),
     ]
     return " \\\n  ".join(words)
 

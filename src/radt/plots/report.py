@@ -50,7 +50,7 @@ def write_report(folder: Path) -> Path:
         provenance(record),
         f"Everything that decides the outcome stands in [{RESULT}]({RESULT}) under `config`.",
         "## Do it again",
-        f"```\n{command(run.config, folder.resolve().name)}\n```",
+        f"```\n{command(run.config, folder)}\n```",
     ]
     return write_page(folder / SUMMARY, parts)
 

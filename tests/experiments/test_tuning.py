@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from radt import preset
+from radt.config import from_json
+from radt.envs.suite import SUITES
+from radt.experiments import tuning
+from radt.experiments.evaluate import Trials
+from radt.experiments.provenance import Stopwatch
+from radt.icl import ICLResult
+
+ENV = "dark-room-10x10"
+
+
+def test_a_line_says_the_whole_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "LOG", tmp_path / "tuning.jsonl")
+    config = replace(preset(ENV, "ra-dt+", "laptop", "learn.updates=1000"), split="tune")
+    tasks = SUITES[ENV].train_tasks[-16:]
+    trials = Trials(SUITES[ENV], tasks, 40, config.evaluate.rule, config.seed)
+    result = ICLResult(np.ones((16, 40)), np.zeros((16, 40), dtype=np.int64))
+    one = tuning.Try(ENV, "ra-dt+", ("learn.updates=1000",))
+    tuning._record(one, config, trials, result, Stopwatch())
+    line = json.loads((tmp_path / "tuning.jsonl").read_text())
+    assert from_json(line["config"]) == config
+    assert (line["tested_on"], line["score"]) == (ENV, 1.0)
