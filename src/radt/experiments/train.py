@@ -19,7 +19,6 @@ from radt.learn import learn
 from radt.memory.language import settle
 from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
-from radt.methods.ra_dt import RADT
 from radt.track import Tracker
 
 EMBEDDER_STATE = "embedder.safetensors"
@@ -44,9 +43,7 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
             train_embedder(run, method, chosen, choices, tracker)
     with watch.phase("prepare"):
         tracker.start("prepare", total=1)
-        if isinstance(method, RADT):
-            method.progress = partial(_keys_embedded, tracker)
-        tracker.log(1, **method.prepare(chosen))
+        tracker.log(1, **method.prepare(chosen, partial(_prepared, tracker)))
         tracker.finish()
         _log_embeddings(tracker, method, 0)
     with watch.phase("train"):
@@ -75,8 +72,8 @@ def _log_embeddings(tracker: Tracker, method: Method, update: int) -> None:
         tracker.finish()
 
 
-def _keys_embedded(tracker: Tracker, done: int, total: int) -> None:
-    tracker.advance(done / total, f"{done:,} of {total:,} keys")
+def _prepared(tracker: Tracker, done: int, total: int) -> None:
+    tracker.advance(done / total, f"{done:,} of {total:,}")
 
 
 def train_embedder(

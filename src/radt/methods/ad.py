@@ -23,7 +23,7 @@ from radt.methods.episode_pairs import (
     joined,
     whole_episodes,
 )
-from radt.methods.method import METHODS, ContextSize, MethodEntry
+from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.windows import WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
 from radt.model.tokens import episodes_ago
@@ -89,7 +89,7 @@ class AD:
         """Two whole episodes."""
         return ContextSize(2 * self.spaces.horizon)
 
-    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the current episodes; earlier ones come from the whole history."""
         self.sampler = WindowSampler(dataset, self.spaces.horizon, self.options.best_fraction)
         return {"episodes": len(self.sampler.episodes)}

@@ -21,7 +21,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
 from radt.methods.episode_pairs import whole_episodes
-from radt.methods.method import METHODS, ContextSize, MethodEntry
+from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.transition_sets import draw_places, from_trials, read_places
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import Windows, WindowSampler
@@ -80,7 +80,7 @@ class DPT:
         """A query and a full set."""
         return ContextSize(1 + self.set_size)
 
-    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the episodes that queries come from; sets come from the whole history."""
         self.sampler = WindowSampler(dataset, self.options.queries, self.options.best_fraction)
         return {"episodes": len(self.sampler.episodes)}
@@ -119,10 +119,10 @@ class DPT:
 class DPTOracle(DPT):
     """DPT that learns the optimal action of each state."""
 
-    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Also ask the environment of the data for its oracle."""
         self.oracle = oracle_of(dataset.manifest.env)
-        return super().prepare(dataset)
+        return super().prepare(dataset, progress)
 
     def labels(self, windows: Windows, recent: Batch) -> Tensor:
         """Return the optimal actions, [B, Q]; behind a window's end they mean nothing."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
-from radt.methods.method import METHODS, ContextSize, MethodEntry
+from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
@@ -57,7 +57,7 @@ class DT:
         """The last C steps of the running trial."""
         return ContextSize(self.options.context_len)
 
-    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the episodes to learn from."""
         self.sampler = WindowSampler(dataset, self.options.context_len, self.options.best_fraction)
         return {"episodes": len(self.sampler.episodes)}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
-from radt.methods.method import METHODS, Actor, ContextSize, MethodEntry
+from radt.methods.method import METHODS, Actor, ContextSize, MethodEntry, Progress
 from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
 from radt.trajectory import Retrieval, Trajectory
@@ -43,7 +43,7 @@ class Heuristic:
         """Nothing is read as a context."""
         return ContextSize(0)
 
-    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Nothing to prepare."""
         return {}
 

@@ -28,6 +28,9 @@ class ContextSize:
     retrieved_steps: int = 0  # read out of a memory
 
 
+Progress = Callable[[int, int], None]  # is told how much is done, of how much
+
+
 class Actor(Protocol):
     """A method at work on several slots at once; it sees trials and answers with actions."""
 
@@ -77,7 +80,7 @@ class Method(Protocol):
         """The most steps that a decision looks at."""
         ...
 
-    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Build once what drawing from the data needs; return facts worth logging."""
         ...
 

@@ -7,7 +7,7 @@ known at step p, and only the steps from p on are targets, so no target helps to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.dt import valid_dimensions
 from radt.methods.held_chunks import HeldChunks
-from radt.methods.method import METHODS, ContextSize, MethodEntry
+from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.novelty import Novelty
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
 from radt.methods.trials import RunningTrials
@@ -73,7 +73,6 @@ class RADT:
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:
             self.networks["embedder"] = embedder.network
-        self.progress: Callable[[int, int], None] | None = None  # told: keys embedded, of so many
 
     @property
     def context(self) -> ContextSize:
@@ -81,13 +80,13 @@ class RADT:
         memory = self.options.memory
         return ContextSize(memory.context_len, memory.top_k * 2 * memory.context_len)
 
-    def prepare(self, dataset: Dataset) -> Mapping[str, float]:
+    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Fill the index with every sub-trajectory of the data (Algorithm 2, lines 1-4)."""
         options = self.options
         dataset = dataset.thinned(options.episode_every)
         self.sampler = WindowSampler(dataset, options.memory.context_len, options.best_fraction)
         self.memory = TrainingMemory(
-            dataset, self.embedder, options.memory, options.training, self.progress
+            dataset, self.embedder, options.memory, options.training, progress
         )
         return self.memory.sizes
 

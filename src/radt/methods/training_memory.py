@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,7 @@ from radt.memory.memory import MemoryConfig
 from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, retrieve
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.store import DatasetStore
+from radt.methods.method import Progress
 from radt.methods.windows import up_to
 from radt.trajectory import Batch, Retrieval
 
@@ -50,7 +50,7 @@ class TrainingMemory:
         embedder: Embedder,
         config: MemoryConfig,
         training: RetrievalTraining,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.dataset, self.embedder, self._progress = dataset, embedder, progress
         self.config, self.training = config, training
