@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from radt.memory.embed import DecisionTransformerEmbedder, fingerprint
+from radt.model.tokens import Tokenisation
 from tests.contracts import embedder as contract
 from tests.memory.toy_data import toy_embedder
 from tests.model.batches import SPACES, small_model
@@ -29,9 +30,26 @@ def test_contract(kind: str, tokens: str) -> None:
     contract.check_stepper_resets_some_rows(embedder, spaces, no_action)
 
 
-def test_only_fused_tokens_are_embedded_step_by_step() -> None:
-    assert toy_embedder(SPACES["discrete"], "fused").stepper(2, 5) is not None
-    assert toy_embedder(SPACES["discrete"], "interleaved").stepper(2, 5) is None
+@CASES
+def test_a_stepper_reads_returns_to_go(tokens: Tokenisation) -> None:
+    model = small_model(SPACES["vector"], tokens=tokens, return_to_go=True)
+    contract.check_stepper(DecisionTransformerEmbedder(model), SPACES["vector"], no_action=0)
+
+
+@CASES
+def test_a_stepper_forgets_what_left_its_window_long_ago(tokens: Tokenisation) -> None:
+    embedder, batch = toy_embedder(SPACES["vector"], tokens), contract.prefixes(SPACES["vector"])
+    row, steps = torch.tensor([4]), int(contract.LENGTHS[4])
+    vectors = []
+    for shift in (0.0, 3.0):
+        batch.states[4, 0] += shift
+        stepper = embedder.stepper(1, context_len=2)
+        for step in range(steps):
+            latest = contract.newest(batch, row, torch.tensor([step]), no_action=0)
+            vectors.append(stepper.step(latest, torch.tensor([0])))
+    before, after = torch.cat(vectors).split(steps)
+    assert (before[0] != after[0]).any()
+    contract.assert_close(before[-1], after[-1])
 
 
 def test_a_vector_is_the_mean_of_the_state_tokens() -> None:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -189,11 +189,10 @@ def contestants(env: str, budget: Budget, device: str) -> dict[str, Method]:
     found: dict[str, Method] = {
         ALONE: alone,
         PLAIN: plain,
+        WHOLE: variant(method, 1, incremental=True),
         "ra-dt, windowed": variant(method, 1, incremental=False),
         f"ra-dt, every {SELDOM}": variant(method, SELDOM, incremental=False),
     }
-    if cast(Any, method).embedder.stepper(1, 1) is not None:
-        found[WHOLE] = variant(method, 1, incremental=True)
     for name in ("ad", "dt-2ep", "dpt"):
         for cache in (True, False):
             longer = preset(env, name, budget, f"options.cache={str(cache).lower()}")

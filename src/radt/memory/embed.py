@@ -102,10 +102,8 @@ class DecisionTransformerEmbedder:
         total = (states * counted[..., None]).sum(1)
         return total / prefixes.mask.sum(1, keepdim=True).clamp_min(1)
 
-    def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder | None:
-        """Embed step by step where a step is one token."""
-        if self.model.config.tokens != "fused":
-            return None
+    def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder:
+        """Embed step by step."""
         return DecisionTransformerStepper(self.model, rows, context_len)
 
 
@@ -117,9 +115,9 @@ class DecisionTransformerStepper:
     """
 
     def __init__(self, model: DecisionTransformer, rows: int, context_len: int) -> None:
-        self.model, self.size = model, context_len
-        self.columns = torch.arange(context_len, device=model.device)
-        self.caches = model.trunk.caches(rows, context_len)
+        self.model, self.context_len = model, context_len
+        self.size = context_len * model.embed.per_step  # tokens that are kept
+        self.caches = model.trunk.caches(rows, self.size)
         self.hidden = torch.zeros(rows, context_len, model.config.width, device=model.device)
         self.length = torch.zeros(rows, dtype=torch.int64, device=model.device)
 
@@ -132,16 +130,26 @@ class DecisionTransformerStepper:
     def step(self, latest: Batch, rows: Tensor) -> Tensor:
         """Take the newest step of some rows, [B, 1], and return their embeddings [B, width]."""
         latest, rows = latest.to(self.model.device), rows.to(self.model.device)
-        column = self.length[rows] % self.size
+        embed, step = self.model.embed, self.length[rows]
         self.length[rows] += 1
-        length = self.length[rows]
-        seen = self.columns < length[:, None]  # [B, C]
-        place = Place(rows, column[:, None], seen[:, None])
-        token = self.model.embed(latest, past=True)  # holds the action before, not the one asked
         context = self.model.context(latest, None)
-        hidden = self.model.trunk.step(token, self.caches, place, context)  # [B, 1, width]
-        self.hidden[rows, column] = hidden[:, 0]
-        return (self.hidden[rows].sum(1) / length.clamp_max(self.size)[:, None]).cpu()
+        new = self.model.trunk.step(
+            embed.newest(latest), self.caches, self._place(rows, step), context
+        )  # [B, per_step, width]
+        self.hidden[rows, step % self.context_len] = new[:, -1 - embed.deciding]  # the state's
+        return (self.hidden[rows].sum(1) / (step + 1).clamp_max(self.context_len)[:, None]).cpu()
+
+    def _place(self, rows: Tensor, step: Tensor) -> Place:
+        """Number the tokens of an episode; a step's newest ones see those of the last C steps."""
+        per_step, device = self.model.embed.per_step, rows.device
+        last = step[:, None] * per_step + self.model.embed.deciding  # [B, 1]
+        number = last + torch.arange(1 - per_step, 1, device=device)  # [B, n], below 0: before it
+        columns = torch.arange(self.size, device=device)
+        held = last - (last - columns) % self.size  # [B, size] the token in each column
+        first = (step - self.context_len + 1).clamp_min(0) * per_step  # [B]
+        seen = (held >= first[:, None])[:, None] & (held[:, None] <= number[..., None])
+        itself = held[:, None] == number[..., None]  # who is before the episode sees nothing else
+        return Place(rows, number % self.size, seen | itself)
 
 
 def fingerprint(model: DecisionTransformer) -> str:
