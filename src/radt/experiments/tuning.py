@@ -50,7 +50,7 @@ class Try:
     @property
     def out(self) -> Path:
         """Where the try is trained, and goes on if it was stopped."""
-        return Path("runs/tune") / "-".join([self.method, *self.set])
+        return Path("runs/tune") / self.env / "-".join([self.method, *self.set])
 
 
 def tune(one: Try) -> None:

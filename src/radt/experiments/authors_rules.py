@@ -1,0 +1,123 @@
+"""What the authors' way of evaluating Algorithm Distillation costs it.
+
+Their code takes AD's best action where it samples RA-DT's, and leaves attention dropout on while AD
+acts. Here trained runs of AD live through the same trials under our rule and under theirs, one
+change at a time; nothing is trained.
+
+    python -m radt.experiments.authors_rules runs/dark-room-10x10/ad-seed0 ... --out FILE
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+
+from radt.agent import ActionRule
+from radt.experiments.compare import read_config
+from radt.experiments.evaluate import live, load_method, trials_of
+from radt.experiments.run import Run
+from radt.files import atomic_write
+from radt.methods import Method
+from radt.methods.ad import AD
+from radt.metrics import improvement, late_score
+from radt.model.attention import SelfAttention
+from radt.track import Tracker
+from radt.version import code_version
+
+DROPOUT = 0.1  # of attention, in the authors' fused path
+BEST = ActionRule(temperature=0.0)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of evaluating."""
+
+    name: str
+    rule: ActionRule | None = None  # None: the run's own
+    dropout: float = 0.0
+
+
+WAYS = (
+    Way("as here"),
+    Way("best action", BEST),
+    Way("attention dropout", dropout=DROPOUT),
+    Way("best action and attention dropout, as the authors", BEST, DROPOUT),
+)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Which trained runs of AD to evaluate, and where the answer goes."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    out: Path = Path("authors-rules.json")
+
+
+def compare_ways(folder: Path) -> list[dict[str, Any]]:
+    """Evaluate one run in every way."""
+    run = Run(read_config(folder), folder, threads=1)
+    found = []
+    for way in WAYS:
+        method = load_method(run)
+        trials = trials_of(run, run.suite)
+        trials = replace(trials, rule=way.rule or trials.rule)
+        torch.manual_seed(run.config.seed)  # of the dropout
+        with dropped(method, way.dropout):
+            returns = live(method, trials, Tracker()).returns  # [task, trial]
+        found.append(
+            {
+                "way": way.name,
+                "seed": run.config.seed,
+                "score": float(late_score(returns).mean()),
+                "improvement": float(improvement(returns).mean()),
+                "returns": returns.tolist(),
+            }
+        )
+    return found
+
+
+@contextmanager
+def dropped(method: Method, chance: float) -> Iterator[None]:
+    """Leave attention dropout on while a method acts; a cache would skip it, so there is none."""
+    if not chance:
+        yield
+        return
+    if not isinstance(method, AD):
+        raise TypeError(f"the authors' way is that of AD, not of {method.name}")
+    options, act = method.options, method.actor
+    attention = [part for part in method.policy.modules() if isinstance(part, SelfAttention)]
+
+    def actor(slots: int) -> Any:
+        made = act(slots)  # which puts the policy to rest
+        for part in attention:
+            part.train()
+            part.dropout = chance
+        return made
+
+    method.options = replace(options, cache=False)
+    method.actor = actor  # type: ignore[method-assign]
+    yield
+    for part in attention:
+        part.eval()
+    method.options, method.actor = options, act  # type: ignore[method-assign]
+
+
+def main(ask: Ask) -> None:
+    """Evaluate every run in every way and write what came out."""
+    torch.set_num_threads(1)
+    lines = [line for folder in ask.runs for line in compare_ways(folder)]
+    record = {"dropout": DROPOUT, "code_version": code_version(), "ways": lines}
+    atomic_write(ask.out, (json.dumps(record, indent=1) + "\n").encode())
+    for line in lines:
+        print(f"{line['way']:<50} seed {line['seed']}  {line['score']:5.1f}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Ask))
