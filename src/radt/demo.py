@@ -16,14 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from radt.agent import Agent
-from radt.envs.dark_room import DarkRoomSuite
-from radt.envs.render import GridView, print_grid
+from radt.envs import DarkRoomSuite, KeyDoorSuite
+from radt.envs.render import Cell, GridView, print_grid
 from radt.icl import ICLResult, in_context_learning
 from radt.loading import Loaded
 
 SECONDS_PER_FRAME = 0.07
 BARS = "▁▂▃▄▅▆▇█"
-LEGEND = "● agent  ◆ goal, which it cannot see  ○ start  • where it was  ▁█ return of each trial"
+LEGEND = "● agent  ◆ goal and ◇ key, which it cannot see  ○ start  • trail  ▁█ return of each trial"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Demo:
     """Which agent learns where, and for how long."""
 
     loaded: Loaded
-    suite: DarkRoomSuite
+    suite: DarkRoomSuite | KeyDoorSuite
     goals: int = 8  # lived through at once; the first few are drawn
     trials: int = 15
     seed: int = 0
@@ -115,7 +115,19 @@ def grid_view(demo: Demo, agent: Agent, slot: int) -> GridView:
     goal = divmod(room.goal(demo.tasks[slot]), room.width)
     earned = trials.rewards[slot, : int(trials.step[slot])].sum()
     caption = f"step {steps:3d}  return {earned:3.0f}"
-    return GridView(room.width, room.height, trail[-1], goal, trail[0], trail, caption)
+    ends, key = (trail[-1], goal, trail[0]), waiting_key(demo, agent, slot)
+    return GridView(room.width, room.height, *ends, trail, caption, key)
+
+
+def waiting_key(demo: Demo, agent: Agent, slot: int) -> Cell | None:
+    """Return where a slot's key lies, if its task has one that was not taken yet."""
+    suite, trials, task = demo.suite, agent.trials, demo.tasks[slot]
+    if not isinstance(suite, KeyDoorSuite):
+        return None
+    steps = int(trials.step[slot])
+    states, rewards = trials.states[slot, : steps + 1], trials.rewards[slot, :steps]
+    taken = bool((rewards > 0).any()) or bool(suite.has_key(task, states[:-1], rewards).any())
+    return None if taken else divmod(suite.room.key(task), suite.room.width)
 
 
 def bars(values: NDArray[np.float64], top: float) -> str:

@@ -25,10 +25,12 @@ class DemoVerb(ComputingVerb):
 
     Try:
       radt demo
+      radt demo dark-key-door-10x10
       radt demo --checkpoint runs/x --trials 30
     """
 
-    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"  # a dark room
+    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
+    """A dark room, with or without a key and a door."""
     checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
     """A run or checkpoint of your own."""
     trials: int = 15  # how many trials each goal gets
@@ -55,13 +57,13 @@ class DemoVerb(ComputingVerb):
 
     def _demo(self) -> Demo:
         from radt.demo import Demo
-        from radt.envs import SUITES, DarkRoomSuite
+        from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite
         from radt.experiments.run import RunError
         from radt.loading import load, shipped
 
         suite = SUITES[self.env]
-        if not isinstance(suite, DarkRoomSuite):
-            raise RunError(f"the demo draws dark rooms, which {self.env} is not; see `radt envs`")
+        if not isinstance(suite, DarkRoomSuite | KeyDoorSuite):
+            raise RunError(f"the demo draws grids, which {self.env} is not; see `radt envs`")
         for name in ("trials", "goals"):
             if getattr(self, name) < 1:
                 raise RunError(f"--{name} must be at least 1, not {getattr(self, name)}")
