@@ -283,6 +283,21 @@ def test_only_the_kept_actions_are_chosen(values: list[float], uniform: float, k
     assert values[action] >= sorted(values)[-min(kept, len(values))]
 
 
+@given(
+    st.lists(st.floats(-30, 30), min_size=2, max_size=6),
+    st.floats(0, 1, exclude_max=True),
+    st.floats(0.01, 1),
+)
+def test_a_nucleus_leaves_out_what_is_too_unlikely(
+    values: list[float], uniform: float, share: float
+) -> None:
+    logits = torch.tensor([values], dtype=torch.float64)
+    (action,) = ActionRule(nucleus=share).choose(logits, np.array([uniform]), NEVER)
+    chance = torch.softmax(logits[0], 0)
+    likelier = float(chance[chance > chance[action]].sum())
+    assert likelier <= share + 1e-9
+
+
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_frequencies_are_the_softmax(temperature: float, rng: np.random.Generator) -> None:
     logits = torch.tensor([0.3, -1.0, 2.0, 0.0])
@@ -314,7 +329,13 @@ def test_explores_until_the_first_reward_of_a_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"temperature": -1.0}, {"explore_temperature": float("nan")}, {"keep_best": 0}]
+    "options",
+    [
+        {"temperature": -1.0},
+        {"explore_temperature": float("nan")},
+        {"keep_best": 0},
+        {"nucleus": 0.0},
+    ],
 )
 def test_rules_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must"):

@@ -32,6 +32,7 @@ class ActionRule:
     temperature: float = 1.0  # of the softmax that is sampled from; 0: the best action
     explore_temperature: float | None = None  # until a trial solves the task; None: the same
     keep_best: int | None = None  # sample only among so many actions; the authors' code: 2
+    nucleus: float | None = None  # sample only among the likeliest that make up this probability
 
     def __post_init__(self) -> None:
         for temperature in (self.temperature, self.explore_temperature or 0.0):
@@ -39,6 +40,8 @@ class ActionRule:
                 raise ValueError(f"a temperature must be a number from 0 on, not {temperature}")
         if self.keep_best is not None and self.keep_best < 1:
             raise ValueError(f"keep_best must leave at least one action, not {self.keep_best}")
+        if self.nucleus is not None and not 0 < self.nucleus <= 1:
+            raise ValueError(f"nucleus must be a probability above 0, not {self.nucleus}")
 
     def choose(
         self, logits: Tensor, uniform: NDArray[np.float64], exploring: NDArray[np.bool_]
@@ -53,9 +56,22 @@ class ActionRule:
             values = np.where(values >= floor, values, -np.inf)
         values = values - values.max(axis=1, keepdims=True)
         chance = np.exp(values / np.maximum(temperature, 1e-9))
+        if self.nucleus is not None:
+            chance = likeliest(chance, self.nucleus)
         ladder = np.cumsum(chance, axis=1)
         above_zero = np.maximum(uniform, np.finfo(np.float64).tiny)  # 0 would take any first action
         return np.asarray((ladder < above_zero[:, None] * ladder[:, -1:]).sum(axis=1))
+
+
+def likeliest(chance: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """Zero all but the fewest actions [B, A] that together have this share of the probability."""
+    order = np.argsort(-chance, axis=1, kind="stable")
+    sorted_chance = np.take_along_axis(chance, order, axis=1)
+    before = np.cumsum(sorted_chance, axis=1) - sorted_chance  # what likelier actions have
+    kept = np.zeros(chance.shape, dtype=bool)
+    enough = share * chance.sum(axis=1, keepdims=True)
+    np.put_along_axis(kept, order, before < enough, axis=1)
+    return np.where(kept, chance, 0.0)
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,19 @@ def conditions(records: Sequence[Record]) -> dict[str, Groups]:
 
 def action_rule(record: Record) -> str:
     """Write how actions are chosen."""
-    return json.dumps(record.get("action_rule", {}), sort_keys=True)
+    return json.dumps(_said(record.get("action_rule", {})), sort_keys=True)
 
 
 def dataset(record: Record) -> str:
     """Name the recipe of the data by what matters most and a hash of all of it."""
-    recipe: dict[str, Any] = record["config"]["collect"]
+    recipe = _said(record["config"]["collect"])
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
     return f"{recipe['transitions']:,} transitions a task, recipe {digest}"
+
+
+def _said(values: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is not used: a record may be older than the option."""
+    return {name: value for name, value in values.items() if value not in (None, False)}
 
 
 def grouped(records: Sequence[Record], value: Callable[[Record], str]) -> Groups:
