@@ -38,7 +38,7 @@ def dataset(record: Record) -> str:
 
 def _said(values: dict[str, Any]) -> dict[str, Any]:
     """Leave out what is not used: a record may be older than the option."""
-    return {name: value for name, value in values.items() if value not in (None, False)}
+    return {n: value for n, value in values.items() if value is not None and value is not False}
 
 
 def grouped(records: Sequence[Record], value: Callable[[Record], str]) -> Groups:
