@@ -114,6 +114,10 @@ class Batch:
         """Select rows of the batch."""
         return Batch(*(getattr(self, field.name)[index] for field in fields(self)))
 
+    def trimmed(self) -> Batch:
+        """Drop the steps at the end that are padding in every row, but for one."""
+        return self.steps(max(1, int(self.mask.sum(1).max())))
+
     def steps(self, count: int) -> Batch:
         """Keep only the first `count` steps of every row."""
         return Batch(*(getattr(self, field.name)[:, :count] for field in fields(self)))

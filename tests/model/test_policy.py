@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from radt.model.policy import DecisionTransformer, action_loss
+from radt.model.policy import DecisionTransformer, action_loss, counted_errors, loss_in_parts
 from radt.model.transformer import Context
 from radt.trajectory import Batch
 from tests.model.batches import SPACES, mixed, random_actions, random_batch, small_model
@@ -277,3 +277,24 @@ def test_the_continuous_loss_counts_valid_dimensions_only() -> None:
         action_loss(predicted + noise, actions - noise, steps, valid),
         action_loss(predicted, actions, steps, valid),
     )
+
+
+@pytest.mark.parametrize("kind", ["discrete", "continuous"])
+def test_a_loss_in_parts_is_the_loss_of_the_whole(kind: str, rng: np.random.Generator) -> None:
+    rows, steps, size = 37, 6, 3
+    predicted = torch.from_numpy(rng.normal(size=(rows, steps, size))).requires_grad_()
+    mask = torch.arange(steps) < torch.from_numpy(rng.integers(0, steps + 1, size=rows))[:, None]
+    actions, valid = torch.from_numpy(rng.integers(size, size=(rows, steps))), None
+    if kind == "continuous":
+        actions = torch.from_numpy(rng.normal(size=(rows, steps, size)))
+        valid = torch.arange(size) < torch.from_numpy(rng.integers(1, size + 1, size=rows))[:, None]
+
+    def of(part: Tensor) -> Tensor:
+        some = None if valid is None else valid[part]
+        return action_loss(predicted[part], actions[part], mask[part], some)
+
+    whole = action_loss(predicted, actions, mask, valid)
+    parts = loss_in_parts(of, mask.sum(1), counted_errors(mask, valid), torch.device("cpu"))
+    torch.testing.assert_close(parts, whole)
+    gradients = [torch.autograd.grad(loss, predicted)[0] for loss in (whole, parts)]
+    torch.testing.assert_close(*gradients)

@@ -25,7 +25,13 @@ from radt.methods.episode_pairs import (
 )
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.windows import WindowSampler
-from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
+from radt.model.policy import (
+    DecisionTransformer,
+    ModelConfig,
+    action_loss,
+    counted_errors,
+    loss_in_parts,
+)
 from radt.model.tokens import episodes_ago
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
@@ -108,8 +114,16 @@ class AD:
 
     def loss(self, examples: ADExamples) -> Tensor:
         """Return how badly the target actions are predicted."""
-        recent = examples.recent
-        return action_loss(self.policy(recent), recent.actions, examples.targets, examples.valid)
+        targets, valid = examples.targets, examples.valid
+
+        def of(rows: Tensor) -> Tensor:
+            recent = examples.recent.rows(rows).trimmed()
+            wanted = targets[rows, : recent.mask.shape[1]]
+            some = None if valid is None else valid[rows]
+            return action_loss(self.policy(recent), recent.actions, wanted, some)
+
+        length, counted = examples.recent.mask.sum(1), counted_errors(targets, valid)
+        return loss_in_parts(of, length, counted, self.policy.device)
 
     def actor(self, slots: int) -> EpisodePairActor:
         """Put the method to work: the earlier episode is the last finished trial."""

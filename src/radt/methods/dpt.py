@@ -25,7 +25,7 @@ from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.transition_sets import draw_places, from_trials, read_places
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import Windows, WindowSampler
-from radt.model.policy import ModelConfig, action_loss
+from radt.model.policy import ModelConfig, action_loss, counted_errors, loss_in_parts
 from radt.model.set_policy import HeldSets, SetPolicy, Transitions
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
@@ -107,9 +107,18 @@ class DPT:
 
     def loss(self, examples: DPTExamples) -> Tensor:
         """Return how badly the labels of the queries are predicted."""
-        recent = examples.recent
-        predicted = self.policy(recent.states, examples.known)
-        return action_loss(predicted, examples.labels, recent.mask, examples.valid)
+        known, valid = examples.known, examples.valid
+
+        def of(rows: Tensor) -> Tensor:
+            recent = examples.recent.rows(rows).trimmed()
+            predicted = self.policy(recent.states, known.rows(rows))
+            labels = examples.labels[rows, : recent.mask.shape[1]]
+            return action_loss(
+                predicted, labels, recent.mask, None if valid is None else valid[rows]
+            )
+
+        counted = counted_errors(examples.recent.mask, valid)
+        return loss_in_parts(of, known.mask.sum(1), counted, self.policy.device)
 
     def actor(self, slots: int) -> DPTActor:
         """Put the method to work with empty sets."""

@@ -48,12 +48,11 @@ def up_to(batch: Batch, stop: NDArray[np.int64]) -> Batch:
     """Hide each row's steps from `stop` [B] on."""
     inside = batch.timesteps.numpy() < stop[:, None]
     mask = batch.mask.numpy() & inside
-    longest = max(1, int(mask.sum(1).max()))
     shown = Batch(
         *(batch.states, batch.actions, batch.rewards, batch.returns_to_go, batch.timesteps),
         mask=batch.mask.new_tensor(mask),
     )
-    return shown.steps(longest)
+    return shown.trimmed()
 
 
 def best_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,8 @@ from radt.model.tokens import StepEmbedding, Tokenisation
 from radt.model.transformer import Context, Transformer, initialise_as_gpt2
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
+
+ROWS_AT_ONCE = 16  # of a batch, where a CPU's cache is what limits
 
 
 @dataclass(frozen=True)
@@ -139,3 +142,27 @@ def action_loss(
     if valid is not None:
         counted = counted & valid[:, None, :].to(predicted.device)
     return (predicted - actions)[counted].square().mean()
+
+
+def loss_in_parts(
+    part_loss: Callable[[Tensor], Tensor], length: Tensor, counted: Tensor, device: torch.device
+) -> Tensor:
+    """Average losses of a batch, a few rows of like length at a time, which is the same number.
+
+    On a CPU what a few long rows take stays in the cache, and short rows need no padding to the
+    longest; elsewhere all rows go together. `part_loss` takes rows and averages over what
+    `counted` [B] says of them.
+    """
+    together = ROWS_AT_ONCE if device.type == "cpu" else len(length)
+    parts = length.argsort(stable=True).split(together)
+    losses = [
+        part_loss(rows) * (counted[rows].sum() / counted.sum())
+        for rows in parts
+        if counted[rows].any()
+    ]
+    return torch.stack(losses).sum()
+
+
+def counted_errors(steps: Tensor, valid: Tensor | None) -> Tensor:
+    """Count what `action_loss` averages over, row by row: [B, L], [B, action_size] -> [B]."""
+    return steps.sum(1) if valid is None else steps.sum(1) * valid.sum(1)
