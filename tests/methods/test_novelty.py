@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -41,8 +43,31 @@ def test_with_the_first_reward_the_counts_are_ignored() -> None:
     novelty = Novelty(TOY_GRID.spaces, 2, weight=2.0)
     logits = novelty.adjust(torch.zeros(2, 5), walked([1], rewards=(1.0, 0.0)), SLOTS)
     assert (logits == 0).all()  # slot 0 was rewarded, slot 1 stands elsewhere
-    trials = walked([1], rewards=(0.0, 0.0))
-    assert novelty.adjust(torch.zeros(2, 5), trials, SLOTS)[0, 1] < 0
+
+
+def test_behind_a_reward_on_the_way_counting_begins_anew() -> None:
+    spaces = replace(TOY_GRID.spaces, solved_above=1.0)
+    novelty = Novelty(spaces, 1, weight=1.0)
+
+    def after(*rewards: float) -> torch.Tensor:
+        """Take action 1 with these rewards, one after the other, in one place of a new trial."""
+        trials, slot = RunningTrials(spaces, 1), np.array([0])
+        trials.see(slot, np.array([HERE]))
+        logits = novelty.adjust(torch.zeros(1, 5), trials, slot)
+        for reward in rewards:
+            trials.record(slot, np.array([1]), np.array([reward], np.float32))
+            trials.see(slot, np.array([HERE]))
+            logits = novelty.adjust(torch.zeros(1, 5), trials, slot)
+        return logits[0]
+
+    assert after(0.0)[1] == -np.log1p(1).astype(np.float32)
+    assert after(0.0, 1.0)[1] == 0  # the key: nothing was tried with it
+    assert after(1.0, 0.0)[1] == -np.log1p(1).astype(np.float32)
+    assert after()[1] == 0  # the way to the key is known and can be followed
+    again = Novelty(spaces, 1, weight=1.0)
+    again.restore(novelty.kept())
+    assert (again.counts == novelty.counts).all()
+    assert again.reached.tolist() == [1]
 
 
 def test_a_new_task_forgets_the_counts_of_its_slot() -> None:

@@ -37,7 +37,11 @@ class KeyRoom(Room):
 
     @property
     def solved_above(self) -> float:
-        """The return that only a trial which found the door can exceed; the key alone pays 1."""
+        """The return that only a trial which found the door can exceed; the key alone pays 1.
+
+        Where the key persists, a later trial that ends with its first step on the door earns no
+        more.
+        """
         return 1.0
 
     @cached_property

@@ -69,8 +69,6 @@ EMBEDDER: dict[str, dict[str, Any]] = {  # by name and budget
 
 METHOD: dict[str, dict[str, Any]] = {
     "dt": {"options": {"best_fraction": 0.4}},
-    "dt-2ep": {"options": {"best_fraction": 0.4}},
-    "dpt": {"options": {"best_fraction": 0.4}},
     "ra-dt-lm": {  # a language model is slow, so that fewer and repeated questions are asked
         "options": {
             "episode_every": 4,
@@ -140,11 +138,13 @@ def in_flags(changes: Mapping[str, Any]) -> list[str]:
 
 
 def _size_layers(env: str, entry: MethodEntry) -> list[Layer]:
-    """Return what larger rooms change: the context of a memory, and the batch of the largest."""
+    """Return what larger rooms change: the context, and the batch of the largest."""
     values = ENVIRONMENTS.get(env, {})
     changes: dict[str, Any] = {}
     if "context_len" in values and entry.embeds:
         changes["options"] = {"memory": {"context_len": values["context_len"]}}
+    elif "context_len" in values and "context_len" in entry.options.__dataclass_fields__:
+        changes["options"] = {"context_len": values["context_len"]}
     if "batch_size" in values:
         changes["learn"] = {"batch_size": values["batch_size"]}
     return [Layer(f"environment {env}", changes)] if changes else []

@@ -3,11 +3,16 @@
 While a task is not solved, an agent knows one useful thing: where it has been. Here it counts how
 often it took each action in each state, over all trials of the task, and lowers the logits of what
 it did often. With the first success the counts have done their work and are ignored.
+
+A reward on the way, such as a key, opens a new stage of the trial: what was tried before it says
+nothing about what comes after it, so each stage has its own counts. And where rewards have led
+before, there is a way to follow instead of one to look for: only the farthest stage is explored.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -16,6 +21,8 @@ from torch import Tensor
 
 from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
+
+STAGES = 4  # rewards of a trial that are told apart: none, one, two, more
 
 
 class Novelty:
@@ -26,17 +33,24 @@ class Novelty:
         self.weight = weight if discrete else 0.0
         self.bins = spaces.state.bins
         cells = math.prod(self.bins) if self.weight else 0
-        self.counts = np.zeros((slots, cells, spaces.action.size), dtype=np.int64)
+        self.counts = np.zeros((slots, STAGES, cells, spaces.action.size), dtype=np.int64)
+        self.reached = np.zeros(slots, dtype=np.int64)  # [slots] the farthest stage of any trial
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start new tasks in some slots."""
         self.counts[slots] = 0
+        self.reached[slots] = 0
 
-    def restore(self, counts: NDArray[np.int64] | None) -> None:
-        """Replace all counts by saved ones; an agent that did not count has tried nothing."""
-        self.counts[:] = 0
-        if counts is not None and counts.shape == self.counts.shape:
-            self.counts[:] = counts
+    def kept(self) -> dict[str, Tensor]:
+        """Return what is worth saving."""
+        return {"tried": torch.from_numpy(self.counts), "reached": torch.from_numpy(self.reached)}
+
+    def restore(self, kept: Mapping[str, Tensor]) -> None:
+        """Know what was saved and nothing else; an agent that did not count has tried nothing."""
+        self.forget(np.arange(len(self.reached)))
+        if "tried" in kept and kept["tried"].shape == self.counts.shape:
+            self.counts[:] = kept["tried"].numpy()
+            self.reached[:] = kept["reached"].numpy()
 
     def adjust(self, logits: Tensor, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Count each slot's latest step and lower the logits [B, A] of what it has tried here."""
@@ -45,10 +59,23 @@ class Novelty:
         now = trials.step[slots]
         moved = slots[now > 0]
         last = trials.step[moved] - 1
-        self.counts[moved, self._cell(trials.states[moved, last]), trials.actions[moved, last]] += 1
-        tried = self.counts[slots, self._cell(trials.states[slots, now])]  # [B, A]
-        penalty = self.weight * np.log1p(tried) * ~trials.solved[slots][:, None]
+        before = self._cell(trials.states[moved, last])
+        tried = (moved, self._stage(trials, moved, last), before, trials.actions[moved, last])
+        self.counts[tried] += 1
+        stage = self._stage(trials, slots, now)  # [B]
+        self.reached[slots] = np.maximum(self.reached[slots], stage)
+        exploring = ~trials.solved[slots] & (stage == self.reached[slots])
+        times = self.counts[slots, stage, self._cell(trials.states[slots, now])]  # [B, A]
+        penalty = self.weight * np.log1p(times) * exploring[:, None]
         return logits - torch.from_numpy(penalty).to(logits)
+
+    def _stage(
+        self, trials: RunningTrials, slots: NDArray[np.int64], step: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Count the rewards before a step of the running trials, [B]."""
+        lived = np.arange(trials.rewards.shape[1]) < step[:, None]  # [B, T]
+        paid = ((trials.rewards[slots] > 0) & lived).sum(axis=1)
+        return np.asarray(np.minimum(paid, STAGES - 1))
 
     def _cell(self, states: NDArray[np.generic]) -> NDArray[np.intp]:
         """Number the states, [B, coordinates] -> [B]."""

@@ -39,7 +39,7 @@ class RADTOptions:
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
-    novelty: float = 0.0  # until the first reward, avoid what was tried before (see novelty.py)
+    novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
 
     def __post_init__(self) -> None:
         offsets, context_len = self.training.query_offsets, self.memory.context_len
@@ -158,11 +158,11 @@ class RADTActor:
 
     def kept(self) -> dict[str, Tensor]:
         """Return what was tried; the rest is in the memory."""
-        return {"tried": torch.from_numpy(self._novelty.counts)}
+        return self._novelty.kept()
 
     def restore(self, kept: Mapping[str, Tensor]) -> None:
         """Know what was tried when the memory was saved, and nothing else."""
-        self._novelty.restore(kept["tried"].numpy() if "tried" in kept else None)
+        self._novelty.restore(kept)
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
