@@ -84,8 +84,19 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
     """Write named tensors and a header at once."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain = _unshared(plain)
     sealed = {**header, SEAL: seal(plain, header)}
     atomic_write(path, safetensors.torch.save(plain, metadata=sealed))
+
+
+def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors that another name stands for, too: a file holds each name's own."""
+    seen: set[int] = set()
+    found = {}
+    for name, tensor in tensors.items():
+        found[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
+        seen.add(tensor.data_ptr())
+    return found
 
 
 def seal(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:

@@ -28,6 +28,7 @@ class ModelConfig:
     tokens: Tokenisation = "fused"
     return_to_go: bool = True
     cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
+    shared_states: bool = False  # one state encoder for the input and for what was retrieved
 
     def __post_init__(self) -> None:
         if self.layers < 1 or self.heads < 1 or self.width < 1 or self.width % self.heads:
@@ -71,6 +72,8 @@ class DecisionTransformer(nn.Module):
             self.embed_retrieved = StepEmbedding(
                 spaces, config.width, config.tokens, config.return_to_go
             )
+            if config.shared_states:
+                self.embed_retrieved.state = self.embed.state
             self.null_chunk = nn.Parameter(torch.zeros(1, 1, config.width))
         self.drop = nn.Dropout(config.dropout)
         generator = torch.Generator().manual_seed(seed)
