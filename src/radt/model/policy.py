@@ -29,6 +29,7 @@ class ModelConfig:
     return_to_go: bool = True
     cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
     shared_states: bool = False  # one state encoder for the input and for what was retrieved
+    arrival_reward: bool = False  # a fused retrieved token also tells what the step into it paid
 
     def __post_init__(self) -> None:
         if self.layers < 1 or self.heads < 1 or self.width < 1 or self.width % self.heads:
@@ -69,8 +70,9 @@ class DecisionTransformer(nn.Module):
         self.head = nn.Linear(config.width, spaces.action.size)
         self.embed_retrieved: StepEmbedding | None = None
         if retrieves:
+            arrival = config.arrival_reward and config.tokens == "fused"
             self.embed_retrieved = StepEmbedding(
-                spaces, config.width, config.tokens, config.return_to_go
+                spaces, config.width, config.tokens, config.return_to_go, arrival=arrival
             )
             if config.shared_states:
                 self.embed_retrieved.state = self.embed.state

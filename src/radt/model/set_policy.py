@@ -46,6 +46,7 @@ class SetEmbedding(nn.Module):
     """Embeds transitions and queries as one token each."""
 
     per_step = 1
+    always = 1  # tokens beside those of steps: the one that every set holds
 
     def __init__(self, spaces: TaskSpaces, width: int) -> None:
         super().__init__()
