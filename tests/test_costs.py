@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,17 @@ from radt.costs import (
     random_answers,
     random_states,
     targets_per_update,
+    tokens_per_decision,
     warm_actor,
 )
 from radt.envs.suite import TaskSuite
 from radt.methods import METHODS
-from radt.methods.dt import DTExamples
+from radt.methods.dt import DTActor, DTExamples
 from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.trajectory import Trajectory
+from tests.contracts import embedder as contract
 from tests.contracts.method import CONTEXT, TINY, build_method, toy_dataset
+from tests.memory.tiny_language import tiny_embedder
 from tests.toys import HORIZON, TOY_GRID, TOY_IMAGE, TOY_REACH
 
 LEARNING = [
@@ -81,6 +86,40 @@ def test_retrieving_seldom_costs_less() -> None:
     options = {"model": TINY, "memory": {"context_len": CONTEXT, "retrieve_every": 6}}
     seldom = build_method("ra-dt", TOY_GRID.spaces, options)
     assert flops_per_decision(seldom) < flops_per_decision(build_method("ra-dt", TOY_GRID.spaces))
+
+
+def test_remembering_the_trial_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = build_method("dt", TOY_GRID.spaces)
+    forgetting = flops_per_decision(method)
+
+    def multiply(actor: DTActor, finished: Sequence[Trajectory]) -> None:
+        assert all(trial.total_return > 0 for trial in finished)
+        torch.ones(2, 3) @ torch.ones(3, 5)
+
+    monkeypatch.setattr(DTActor, "remember", multiply)
+    assert flops_per_decision(method) - forgetting == pytest.approx(2 * 2 * 3 * 5 / HORIZON)
+
+
+def test_a_language_model_is_counted_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADT_HOME", str(tmp_path))
+    embedder = tiny_embedder(TOY_GRID.spaces, cache_most=1000)
+    method = build_method("ra-dt-lm", TOY_GRID.spaces)
+    method.embedder = embedder  # type: ignore[attr-defined]
+    cost = measure_cost(method)
+    assert cost.frozen_parameters == embedder.model.parameters > 1000
+    assert cost.parameters == count_parameters(method)
+    assert embedder.counts.computed == 0  # what is made up does not get into the cache
+    embedder(contract.prefixes(TOY_GRID.spaces))  # nor does the cache change the count
+    assert flops_per_decision(method) == cost.flops_per_decision
+    dt = build_method("dt", TOY_GRID.spaces)
+    assert measure_cost(dt).frozen_parameters == 0
+
+
+def test_the_token_that_every_set_holds_is_counted() -> None:
+    method = build_method("dpt", TOY_GRID.spaces)
+    assert tokens_per_decision(method) == method.context.input_steps + 1
 
 
 def test_targets_are_marked_steps_or_else_all_real_ones(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ states and a memory full of random trials, and what its networks and its search 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +31,12 @@ DRAWN_BATCHES = 8
 class Cost:
     """What one method costs, per decision of one slot and per update of one batch."""
 
-    parameters: int  # of all networks that acting needs
+    parameters: int  # of the method's own networks
+    frozen_parameters: int  # of a public model that embeds for it, known by name
     input_steps: int  # the longest input of the policy
     retrieved_steps: int  # what it reads beside that
     tokens_per_decision: int  # the tokens of both
-    flops_per_decision: float  # two for each multiply-add, mean over a whole trial
+    flops_per_decision: float  # two for each multiply-add, mean over a trial and its remembering
     targets_per_update: float | None  # actions that a batch asks for; None: no data were given
 
 
@@ -45,6 +47,7 @@ def measure_cost(
     context = method.context
     return Cost(
         parameters=count_parameters(method),
+        frozen_parameters=getattr(_embedder(method), "frozen_parameters", 0),
         input_steps=context.input_steps,
         retrieved_steps=context.retrieved_steps,
         tokens_per_decision=tokens_per_decision(method),
@@ -68,26 +71,32 @@ def tokens_per_decision(method: Method) -> int:
     if policy is None:
         return 0
     tokens = method.context.input_steps * policy.embed.per_step
+    tokens += getattr(policy.embed, "always", 0)
     if method.context.retrieved_steps:
         tokens += method.context.retrieved_steps * policy.embed_retrieved.per_step
     return int(tokens)
 
 
 def flops_per_decision(method: Method, slots: int = 1, seed: int = 0) -> float:
-    """Count what a decision multiplies, on average over one trial with a filled memory."""
+    """Count what a decision multiplies, on average over one trial with a filled memory.
+
+    To the trial belongs that it is remembered in the end: keys are embedded then.
+    """
     rng = np.random.default_rng(seed)
-    past = [
+    *past, finished = [
         [random_trial(method.spaces, slot, episode, rng) for slot in range(slots)]
-        for episode in range(REMEMBERED)
+        for episode in range(REMEMBERED + 1)
     ]
-    actor, trials = warm_actor(method, slots, past)
     counter = FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION)
     everyone = np.arange(slots)
-    with counter:
-        for _ in range(method.spaces.horizon):
-            trials.see(everyone, random_states(method.spaces, slots, rng))
-            actor.decide(trials, everyone)
-            trials.record(everyone, *random_answers(method.spaces, slots, rng))
+    with _uncached(method):
+        actor, trials = warm_actor(method, slots, past)
+        with counter:
+            for _ in range(method.spaces.horizon):
+                trials.see(everyone, random_states(method.spaces, slots, rng))
+                actor.decide(trials, everyone)
+                trials.record(everyone, *random_answers(method.spaces, slots, rng))
+            actor.remember(finished)  # not the trial itself: without rewards it may not be kept
     return counter.get_total_flops() / (slots * method.spaces.horizon)
 
 
@@ -155,6 +164,16 @@ def random_answers(
     if action.kind == "discrete":
         return rng.integers(action.size, size=count).astype(action.dtype), rewards
     return rng.uniform(-1.0, 1.0, (count, *action.shape)).astype(action.dtype), rewards
+
+
+def _embedder(method: Method) -> object:
+    return getattr(method, "embedder", None)
+
+
+def _uncached(method: Method) -> AbstractContextManager[None]:
+    """Let an embedder compute what it could look up: a new life has new experience."""
+    uncached: Callable[[], AbstractContextManager[None]] = nullcontext
+    return getattr(_embedder(method), "uncached", uncached)()
 
 
 def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:

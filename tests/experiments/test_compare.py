@@ -204,6 +204,13 @@ def test_a_pace_is_measured_by_training_a_little(tmp_path: Path) -> None:
     assert pacing.read_pace(tmp_path / "pace.json", other) is None
 
 
+def test_a_warm_cache_is_charged_at_its_full_price() -> None:
+    filled = {"phase": "embed", "step": 0, "seconds": 1.0, "seconds_saved": 30.0}
+    trained = {"phase": "embed", "step": 60, "seconds": 2.0, "seconds_saved": 31.0}
+    assert pacing.saved_seconds([{"phase": "train", "step": 60}, filled, trained]) == 30.0
+    assert pacing.saved_seconds([]) == 0.0
+
+
 def test_updates_are_rounded_down_and_too_little_time_is_an_error(tmp_path: Path) -> None:
     pace = Pace(threads=1, before_seconds=30.0, update_seconds=0.25)
     assert pace.updates(1.0) == 100  # 30 seconds hold 120

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from radt.data import Dataset
+from radt.experiments import evaluate as evaluation
 from radt.experiments.evaluate import evaluate
+from radt.experiments.measured import measured
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import Run, RunError, collect
 from radt.experiments.trace import tracing
 from radt.experiments.train import train
-from radt.methods import METHODS
+from radt.memory.language import settle
+from radt.methods import METHODS, Method
 from tests.experiments.small import assert_same_tensors, small_config, use_toys
 from tests.toys import TOY_GRID
 
@@ -63,6 +66,23 @@ def test_a_run_from_data_to_result_and_again_without_a_change(
     assert snapshot(tmp_path) == before[0]
     after = {p: c for p, c in snapshot(data).items() if not p.endswith(".lock")}
     assert after == before[1]
+
+
+def test_embeddings_are_those_of_the_trials_and_not_of_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[dict[str, float]] = []
+
+    def watched(run: Run, method: Method) -> dict[str, object]:
+        counts.append(settle(getattr(method, "embedder", None)))
+        return measured(run, method)
+
+    monkeypatch.setattr(evaluation, "measured", watched)
+    result = run_whole(Run(small_config("ra-dt-lm"), tmp_path, threads=1))
+    assert [result["embeddings"]] == counts
+    trained = result["embeddings_of_training"]
+    assert isinstance(trained, dict)
+    assert trained.keys() == counts[0].keys()
 
 
 def test_the_log_tells_of_every_phase(tmp_path: Path) -> None:

@@ -29,3 +29,12 @@ def test_a_line_says_the_whole_config(tmp_path: Path, monkeypatch: pytest.Monkey
     line = json.loads((tmp_path / "tuning.jsonl").read_text())
     assert from_json(line["config"]) == config
     assert (line["tested_on"], line["score"]) == (ENV, 1.0)
+
+
+def test_changed_code_trains_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, folders = tuning.Try(ENV, "dt", ("seed=1",)), []
+    for version in ("0.1.0+abc", "0.1.0+def"):
+        monkeypatch.setattr(tuning, "code_version", lambda version=version: version)
+        folders.append(one.out)
+    assert folders[0] == Path("runs/tune") / ENV / "0.1.0+abc" / "dt-seed=1"
+    assert folders[0] != folders[1]

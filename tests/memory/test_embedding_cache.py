@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from radt.memory.embedding_cache import WRITE_AFTER, EmbeddingCache, content_hash
+from radt.memory.embedding_cache import OURS, WRITE_AFTER, EmbeddingCache, content_hash
 
 
 class Asked:
@@ -55,6 +55,22 @@ def test_another_process_finds_what_was_written(tmp_path: Path) -> None:
     assert not asked.texts
     again.flush()
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_only_an_earlier_process_saves_time_and_each_vector_once(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path, 2, most=100)
+    Asked().fetch(cache, ["a", "bb", "ccc", "a"])
+    cache.flush()
+    price = cache.counts.seconds / 3
+    ours = EmbeddingCache(tmp_path, 2, most=100)
+    Asked().fetch(ours, ["a", "bb"])
+    assert (ours.counts.hits, ours.counts.from_disk, ours.counts.seconds_saved) == (2, 0, 0.0)
+    OURS.clear()  # as if another process had written it
+    theirs = EmbeddingCache(tmp_path, 2, most=100)
+    for _ in range(2):
+        Asked().fetch(theirs, ["a", "bb", "a", "dddd"])
+    assert (theirs.counts.hits, theirs.counts.from_disk, theirs.counts.computed) == (7, 2, 1)
+    assert theirs.counts.seconds_saved == pytest.approx(2 * price)
 
 
 def test_two_writers_do_not_harm_each_other(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from radt.memory import language
 from radt.memory.embed import EMBEDDERS
 from radt.memory.language import LanguageEmbedder, LanguageOptions, settle
 from radt.memory.language_model import (
@@ -175,6 +176,23 @@ def test_the_fingerprint_changes_with_all_that_changes_the_vectors(tmp_path: Pat
     assert len({other.fingerprint for other in others}) == len(others)
 
 
+def test_the_fingerprint_changes_with_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tiny_embedder(GRID).fingerprint
+    monkeypatch.setattr(language, "FORMAT", language.FORMAT + 1)
+    assert tiny_embedder(GRID).fingerprint != before
+
+
+def test_uncached_computes_the_same_and_leaves_no_trace() -> None:
+    batch = contract.prefixes(GRID)
+    embedder = tiny_embedder(GRID, cache_most=1000)
+    vectors, tables = embedder(batch), embedder.tables
+    with embedder.uncached():
+        contract.assert_close(embedder(batch), vectors)
+        assert embedder.tables is not tables
+    assert embedder.tables is tables
+    assert (embedder.counts.hits, embedder.counts.computed) == (0, contract.ROWS)
+
+
 def test_the_projection_follows_the_run_unless_it_has_a_seed_of_its_own() -> None:
     options = LanguageOptions(model=str(tiny_folder()), cache_most=0)
     batch = contract.prefixes(GRID)
@@ -259,6 +277,7 @@ def test_settling_writes_and_counts_what_a_language_model_embedded(home: Path) -
         embedder(contract.prefixes(GRID))
     counts = settle(embedder)
     assert counts.pop("seconds") > 0
+    assert (counts.pop("from_disk"), counts.pop("seconds_saved")) == (0, 0.0)
     assert counts == dict.fromkeys(("hits", "misses", "computed"), contract.ROWS)
     assert list((home / "embeddings" / embedder.fingerprint).iterdir())
     assert settle(None) == {}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from radt.plots import markdown, method_table
-from radt.plots.tables import cost_table, gains_table
+from radt.plots.tables import cost_notes, cost_table, gains_table
 from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
 
 
@@ -82,3 +82,19 @@ def test_cost_stands_in_the_table_and_what_is_unknown_is_a_dash() -> None:
     unknown, known = cost_table(rows).splitlines()[2:]
     assert "| `dt` | - | - | - | - | 6 x 8 | - | - | - | 1.5 |" in unknown
     assert "| 1,234 | 50 + 100 = 150 | 150 | 2.50 | 6 x 8 | 1,600 | 640 | 2,000 |" in known
+
+
+def test_frozen_weights_of_a_public_model_are_counted_apart() -> None:
+    frozen = {"cost": {**MEASURED["cost"], "frozen_parameters": 22_713_216}}
+    rows = method_table([synthetic_record("ra-dt") | MEASURED | frozen])
+    assert "| 1,234 + 22.7M frozen | 50 + 100" in cost_table(rows)
+
+
+def test_notes_say_who_has_a_cache_and_who_reads_anew() -> None:
+    cached = {**synthetic_record("dt"), "method": "dpt"}
+    cached["config"]["options"]["cache"] = True
+    (note,) = cost_notes(method_table([cached, synthetic_record("ra-dt+")]))
+    assert "cache speeds up `dpt`; " in note
+    assert "`ra-dt+` read their window anew" in note
+    assert "one that every set holds" in note
+    assert cost_notes(method_table([synthetic_record("replay")])) == []

@@ -84,6 +84,7 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
             for name in config.evaluate.also_on
         }
     tracker.close()
+    embeddings = settle(getattr(method, "embedder", None)) or None  # before measuring adds its own
     record = {
         "experiment": "icl",
         "method": config.method,
@@ -94,7 +95,7 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
         "parameters": count_parameters(method),
         **measured(run, method),
         "context": asdict(method.context),
-        "embeddings": settle(getattr(method, "embedder", None)) or None,
+        "embeddings": embeddings,
         "choices": None if choices is None else asdict(choices),
         "config": config.to_json(),
         "wall_seconds": watch.seconds,

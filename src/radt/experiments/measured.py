@@ -21,6 +21,7 @@ from radt.experiments.run import Run, dataset_path
 from radt.methods import METHODS, Method
 
 LOG = "log.jsonl"
+PLACE = ("time", "phase", "step")  # of a line; the rest are its values
 Line = Mapping[str, Any]  # one line of a log
 
 
@@ -35,6 +36,7 @@ def measured(run: Run, method: Method) -> dict[str, Any]:
             "decisions_per_second": times(decisions, trials_per_second(lines)),
         },
         "learning": validations(lines),
+        "embeddings_of_training": embedded(lines),
     }
 
 
@@ -74,6 +76,12 @@ def validations(lines: Iterable[Line], phase: str = "train") -> list[dict[str, A
         if line["phase"] == phase and any(name.startswith("trial_") for name in line)
     }
     return [{"update": update, **looks[update]} for update in sorted(looks)]
+
+
+def embedded(lines: Iterable[Line]) -> dict[str, Any] | None:
+    """Return the latest counts of what a language model embedded in training, if one did."""
+    counted = [line for line in lines if line["phase"] == "embed"]
+    return {n: v for n, v in counted[-1].items() if n not in PLACE} if counted else None
 
 
 def times(count: int, per_second: float | None) -> float | None:

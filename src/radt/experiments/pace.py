@@ -2,7 +2,7 @@
 
 The number becomes part of a run's config, so that the run stays exactly repeatable and can be
 resumed. Everything that comes before the first update counts as well: an embedder's training and
-the filling of an index.
+the filling of an index, at its full price where vectors of an earlier process were found.
 """
 
 from __future__ import annotations
@@ -86,7 +86,14 @@ def measure(config: RunConfig, threads: int, device: str) -> Pace:
         train(run, Dataset.open(dataset_path(config)), watch)
         lines = read_log(run.out)
     before = watch.seconds["prepare"] + embedder_updates * _update_seconds(lines, "embedder")
+    before += saved_seconds(lines)
     return Pace(threads, round(before, 2), round(_update_seconds(lines, "train"), 6))
+
+
+def saved_seconds(lines: Sequence[Line]) -> float:
+    """Return what an index would have taken longer without vectors of an earlier process."""
+    filled = [line for line in lines if line["phase"] == "embed" and line["step"] == 0]
+    return sum(float(line["seconds_saved"]) for line in filled)
 
 
 def _update_seconds(lines: Sequence[Line], phase: str) -> float:

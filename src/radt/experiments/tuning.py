@@ -49,8 +49,8 @@ class Try:
 
     @property
     def out(self) -> Path:
-        """Where the try is trained, and goes on if it was stopped."""
-        return Path("runs/tune") / self.env / "-".join([self.method, *self.set])
+        """Where the try is trained, and goes on if it was stopped; other code trains anew."""
+        return Path("runs/tune") / self.env / code_version() / "-".join([self.method, *self.set])
 
 
 def tune(one: Try) -> None:

@@ -26,6 +26,7 @@ from radt.files import atomic_write, sha256
 WRITE_AFTER = 512  # new vectors: what a killed process loses at most
 HASH_BYTES = 16
 SUFFIX = ".safetensors"
+OURS: set[str] = set()  # files that this process wrote: it has paid for what is in them
 
 
 @dataclass
@@ -36,6 +37,8 @@ class Counts:
     misses: int = 0  # asked for and unknown, equal ones counted each
     computed: int = 0  # distinct vectors that were computed
     seconds: float = 0.0  # spent on computing them
+    from_disk: int = 0  # distinct vectors asked for that an earlier process had computed
+    seconds_saved: float = 0.0  # what those had cost it
 
 
 @dataclass
@@ -50,6 +53,8 @@ class EmbeddingCache:
     def __post_init__(self) -> None:
         self._row: dict[bytes, int] = {}
         self._vectors = np.zeros((0, self.width), np.float32)  # [capacity, width]
+        self._spent: dict[bytes, float] = {}  # seconds that each vector to be written has taken
+        self._saved: dict[bytes, float] = {}  # those of vectors that are still to be asked for
         for file in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._read(file)
         self._written = len(self)
@@ -63,17 +68,21 @@ class EmbeddingCache:
         for place, content in enumerate(hashes):
             if content not in self._row:
                 first.setdefault(content, place)
+            elif content in self._saved:
+                self.counts.from_disk += 1
+                self.counts.seconds_saved += self._saved.pop(content)
         missing = sum(content in first for content in hashes)
         self.counts.hits += len(hashes) - missing
         self.counts.misses += missing
         if not first:
             return self._known(hashes)
-        new = self._computed(list(first.values()), compute)
+        new, each = self._computed(list(first.values()), compute)
         at = {content: n for n, content in enumerate(first)}
         found = np.zeros((len(hashes), self.width), np.float32)
         for place, content in enumerate(hashes):
             found[place] = new[at[content]] if content in at else self._vectors[self._row[content]]
         self._add(list(first), new)
+        self._spent |= {content: each for content in first if content in self._row}
         if len(self) - self._written >= WRITE_AFTER:
             self.flush()
         return torch.from_numpy(found)
@@ -82,15 +91,17 @@ class EmbeddingCache:
         """Write what was added since the last time into a file of its own."""
         if len(self) == self._written:
             return
-        hashes = b"".join(list(self._row)[self._written :])
+        hashes = list(self._row)[self._written :]
         content = safetensors.numpy.save(
             {
-                "hashes": np.frombuffer(hashes, np.uint8).reshape(-1, HASH_BYTES),
+                "hashes": np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES),
                 "vectors": self._vectors[self._written : len(self)],
+                "seconds": np.array([self._spent.pop(new) for new in hashes], np.float32),
             }
         )
-        name = hashlib.sha256(content).hexdigest()
-        atomic_write(self.folder / f"{name}{SUFFIX}", content)
+        name = f"{hashlib.sha256(content).hexdigest()}{SUFFIX}"
+        OURS.add(name)
+        atomic_write(self.folder / name, content)
         self._written = len(self)
 
     def _known(self, hashes: Sequence[bytes]) -> Tensor:
@@ -98,12 +109,14 @@ class EmbeddingCache:
 
     def _computed(
         self, places: list[int], compute: Callable[[list[int]], Tensor]
-    ) -> NDArray[np.float32]:
+    ) -> tuple[NDArray[np.float32], float]:
+        """Return the vectors of some places and how many seconds each of them took."""
         begun = time.perf_counter()
         vectors = compute(places).numpy()
+        seconds = time.perf_counter() - begun
         self.counts.computed += len(places)
-        self.counts.seconds += time.perf_counter() - begun
-        return vectors
+        self.counts.seconds += seconds
+        return vectors, seconds / len(places)
 
     def _add(self, hashes: list[bytes], vectors: NDArray[np.float32]) -> None:
         """Keep vectors that are new, as many as there is room for."""
@@ -124,7 +137,10 @@ class EmbeddingCache:
             file.unlink(missing_ok=True)
             return
         tensors = safetensors.numpy.load_file(file)
-        self._add([row.tobytes() for row in tensors["hashes"]], tensors["vectors"])
+        hashes = [row.tobytes() for row in tensors["hashes"]]
+        self._add(hashes, tensors["vectors"])
+        if file.name not in OURS:
+            self._saved |= dict(zip(hashes, tensors["seconds"].tolist(), strict=True))
 
 
 def content_hash(content: bytes) -> bytes:

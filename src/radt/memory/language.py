@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -28,6 +30,7 @@ from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 
 AT_ONCE = 64  # prefixes in one pass of the language model
+FORMAT = 1  # raise it with every change of what a vector is: older ones are not used again
 
 
 @dataclass(frozen=True)
@@ -70,22 +73,37 @@ class LanguageEmbedder:
         self.modalities = modalities(spaces, options)
         together = options.tokens == "fused"
         self.groups = [self.modalities] if together else [[part] for part in self.modalities]
+        self._looks_up = True
 
     @torch.no_grad()
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
         """Embed prefixes as [B, width]; what was embedded before is looked up."""
         numbers = self._numbers(prefixes)  # [B, L, n]
         length = prefixes.mask.sum(1)
-        if dropped is not None and bool((dropped & prefixes.mask).any()):
-            return self._embed(numbers, length, prefixes.mask & ~dropped)
+        counted = prefixes.mask if dropped is None else prefixes.mask & ~dropped
+        if not self._looks_up or not torch.equal(counted, prefixes.mask):
+            return self._embed(numbers, length, counted)
         rows = zip(numbers.numpy(), length.tolist(), strict=True)
         hashes = [content_hash(row[:steps].tobytes()) for row, steps in rows]
 
         def compute(places: list[int]) -> Tensor:
             chosen = torch.tensor(places)
-            return self._embed(numbers[chosen], length[chosen], prefixes.mask[chosen])
+            return self._embed(numbers[chosen], length[chosen], counted[chosen])
 
         return self.cache.fetch(hashes, compute)
+
+    @contextmanager
+    def uncached(self) -> Iterator[None]:
+        """Compute everything anew for a while, as if nothing had been embedded; keep nothing."""
+        tables = self.__dict__.pop("tables", None)
+        self._looks_up = False
+        try:
+            yield
+        finally:
+            self._looks_up = True
+            self.__dict__.pop("tables", None)
+            if tables is not None:
+                self.tables = tables
 
     def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder | None:
         """Return nothing: an encoder reads a trajectory anew whenever it grows."""
@@ -107,11 +125,16 @@ class LanguageEmbedder:
         """How many numbers an embedding has."""
         return self.model.width
 
+    @property
+    def frozen_parameters(self) -> int:
+        """How many weights the language model has."""
+        return self.model.parameters
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash the weights and how they are used, but not where they lie."""
         used = {k: v for k, v in asdict(self.options).items() if k not in ("model", "cache_most")}
-        used |= {"sha256": self.model.sha256, "projection_seed": self.seed}
+        used |= {"sha256": self.model.sha256, "projection_seed": self.seed, "format": FORMAT}
         content = json.dumps([used, asdict(self.spaces)], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 

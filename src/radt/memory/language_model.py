@@ -36,6 +36,7 @@ class LanguageModel:
         self._network, self.sha256 = network, weights
         self.words: Tensor = network.get_input_embeddings().weight.detach()  # E, [v, d]
         self.width = int(network.config.hidden_size)
+        self.parameters: int = sum(weight.numel() for weight in network.parameters())
         self.longest: int | None = getattr(network.config, "max_position_embeddings", None)
         if self.words.shape[1] != self.width:
             raise LanguageModelError(

@@ -100,6 +100,7 @@ def row_json(row: Row) -> dict[str, Any]:
         "after_finding": row.after_finding,
         "seeds": row.seeds,
         "parameters": expense.parameters,
+        "frozen_parameters": expense.frozen_parameters,
         "context_steps": expense.context_steps,
         "input_steps": expense.input_steps,
         "retrieved_steps": expense.retrieved_steps,

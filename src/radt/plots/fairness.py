@@ -20,6 +20,8 @@ def conditions(records: Sequence[Record]) -> dict[str, Groups]:
         "updates": grouped(trained, lambda record: f"{record['config']['learn']['updates']:,}"),
         "batch": grouped(trained, lambda record: str(record["config"]["learn"]["batch_size"])),
         "dataset": grouped(trained, dataset),
+        "episodes learned from": grouped(trained, episodes),
+        "precision": grouped(trained, precision),
         "budget": grouped(trained, lambda record: str(record.get("budget"))),
     }
 
@@ -34,6 +36,22 @@ def dataset(record: Record) -> str:
     recipe = _said(record["config"]["collect"])
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
     return f"{recipe['transitions']:,} transitions a task, recipe {digest}"
+
+
+def episodes(record: Record) -> str:
+    """Say which episodes of the data a method learns from; all where a record says nothing."""
+    options = record["config"].get("options", {})
+    best, every = options.get("best_fraction", 1.0), options.get("episode_every", 1)
+    parts = [f"one in {every}"] if every != 1 else []
+    parts += [f"the best {best:.0%} of a task"] if best != 1 else []
+    return ", ".join(parts) or "all"
+
+
+def precision(record: Record) -> str:
+    """Say how training computed; older records did so in single precision, not compiled."""
+    choices = record.get("choices") or {}
+    compiled = "compiled" if choices.get("compiled") else "not compiled"
+    return f"{choices.get('precision', 'float32')}, {compiled}"
 
 
 def _said(values: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +83,7 @@ def in_words(records: Sequence[Record], wall_minutes: float | None = None) -> st
     if unequal:
         listed = "\n".join(f"- {name}: {_list(groups)}" for name, groups in unequal.items())
         parts.append(f"**Not the same for every method**, so compare with care:\n\n{listed}")
-    return "\n\n".join([*parts, *_embedders(records, wall_minutes)])
+    return "\n\n".join([*parts, *_embedders(records, wall_minutes), *_codes(records)])
 
 
 def _embedders(records: Sequence[Record], wall_minutes: float | None) -> list[str]:
@@ -75,6 +93,12 @@ def _embedders(records: Sequence[Record], wall_minutes: float | None) -> list[st
         return []
     updates = grouped(having, lambda record: f"{record['config']['embedder']['updates']:,}")
     return [f"The embedder of a memory is trained before that, in updates: {_list(updates)}."]
+
+
+def _codes(records: Sequence[Record]) -> list[str]:
+    """Name the versions of the code, if there are several."""
+    codes = grouped(records, lambda record: str(record.get("code_version")))
+    return [] if _one(codes) else [f"Versions of the code: {_list(codes)}."]
 
 
 def _one(groups: Groups) -> bool:

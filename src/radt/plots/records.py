@@ -22,6 +22,7 @@ REFERENCES = ("replay", "retrace", "sweep")  # learn nothing
 ORDER = (*LEARNERS, *REFERENCES)
 COUNTED = (
     "parameters",
+    "frozen_parameters",
     "input_steps",
     "retrieved_steps",
     "tokens_per_decision",
@@ -40,7 +41,8 @@ class Expense:
     """What a method costs; None where nothing was measured or there is nothing to measure."""
 
     minutes: float = 0.0  # wall time of a run, mean over seeds
-    parameters: int | None = None  # of all networks
+    parameters: int | None = None  # of its own networks
+    frozen_parameters: int = 0  # of a public model that embeds for it
     input_steps: int | None = None  # context that is the policy's own input
     retrieved_steps: int | None = None  # context that is retrieved
     tokens_per_decision: float | None = None
@@ -48,6 +50,7 @@ class Expense:
     targets_per_update: float | None = None  # actions that a batch asks for
     updates: int | None = None
     batch_size: int | None = None
+    cached: bool | None = None  # whether decisions keep keys and values of earlier ones
     samples_per_second: float | None = None  # training sequences, mean over seeds
     decisions_per_second: float | None = None  # all tasks of an evaluation at once, mean over seeds
 
@@ -174,8 +177,10 @@ def _expense(records: Sequence[Record]) -> Expense:
         for name in ("samples_per_second", "decisions_per_second")
     }
     if learns(records[0]):
-        learn = records[0].get("config", {}).get("learn", {})
+        config = records[0].get("config", {})
+        learn = config.get("learn", {})
         known |= {name: learn.get(name) for name in ("updates", "batch_size")}
+        known["cached"] = bool(config.get("options", {}).get("cache"))
         known["parameters"] = next((r["parameters"] for r in records if r.get("parameters")), None)
         cost: Record = next((record["cost"] for record in records if record.get("cost")), {})
         known |= {name: cost[name] for name in COUNTED if name in cost}

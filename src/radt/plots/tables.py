@@ -23,8 +23,15 @@ GAINS_CAPTION = (
 )
 COST_CAPTION = (
     "Cost. Context and tokens are the most that a decision reads; FLOPs are a decision's mean over "
-    "a trial; samples are training sequences; decisions of all tasks at once."
+    "a trial, what it takes to remember the trial included; samples are training sequences; "
+    "decisions of all tasks at once."
 )
+COST_NOTES = {  # by method
+    "dpt": "The tokens of `dpt` are its set, its query and one that every set holds.",
+    "ra-dt-lm": "The minutes of `ra-dt-lm` leave out what its cache on disk saved it: "
+    "`embeddings_of_training` and `embeddings` in its icl.json say `seconds_saved`.",
+    "ra-dt+": "`ra-dt+` mostly retrieves the first C steps of a trial; twice as many is the most.",
+}
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -40,7 +47,7 @@ def markdown(rows: Sequence[Row]) -> str:
             parts += [GAINS_CAPTION.format(late=same[0].late), gains_table(same)]
         parts.append(goals_table(same))
     first = [row for row in rows if row.env == rows[0].env]
-    return "\n\n".join([*parts, COST_CAPTION, cost_table(first)]) + "\n"
+    return "\n\n".join([*parts, COST_CAPTION, cost_table(first), *cost_notes(first)]) + "\n"
 
 
 def returns_tables(rows: Sequence[Row]) -> list[str]:
@@ -100,7 +107,7 @@ def cost_table(rows: Sequence[Row]) -> str:
     """Write what each method needs to learn and to decide."""
     columns: list[Column] = [
         ("method", _name),
-        ("parameters", lambda row: _number(row.expense.parameters, ",")),
+        ("parameters", _parameters),
         ("context, steps: input + retrieved", _context),
         ("tokens a decision", lambda row: _number(row.expense.tokens_per_decision, ",.0f")),
         ("MFLOPs a decision", lambda row: _scaled(row.expense.flops_per_decision, 1e-6)),
@@ -111,6 +118,22 @@ def cost_table(rows: Sequence[Row]) -> str:
         ("minutes a run", lambda row: f"{row.expense.minutes:.1f}"),
     ]
     return _filled(columns, rows)
+
+
+def cost_notes(rows: Sequence[Row]) -> list[str]:
+    """Say what the numbers of the cost table hide: one paragraph, or none."""
+    caching = [_name(row) for row in rows if row.expense.cached]
+    reading = [_name(row) for row in rows if row.expense.cached is False]
+    notes = []
+    if caching:
+        notes.append(
+            f"A key-value cache speeds up {', '.join(caching)}; `radt bench decide` has them "
+            "without it, too."
+        )
+    if reading:
+        notes.append(f"At every step, {', '.join(reading)} read their window anew.")
+    notes += [COST_NOTES[row.method] for row in rows if row.method in COST_NOTES]
+    return [" ".join(notes)] if notes else []
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -157,6 +180,11 @@ def _signed(found: Estimate | None) -> str:
 
 def _base_range(row: Row) -> str:
     return "-" if row.against_base is None else _range(row.against_base.over_tasks)
+
+
+def _parameters(row: Row) -> str:
+    own, frozen = _number(row.expense.parameters, ","), row.expense.frozen_parameters
+    return f"{own} + {frozen / 1e6:.1f}M frozen" if frozen else own
 
 
 def _context(row: Row) -> str:
