@@ -87,8 +87,7 @@ def test_offsets_that_cannot_be_are_refused(offsets: tuple[int, ...]) -> None:
 
 
 def test_progress_is_told_of_every_key(dataset: Dataset) -> None:
-    chosen, told = method(), []
-    chosen.progress = lambda done, total: told.append((done, total))
-    sizes = chosen.prepare(dataset)
+    told: list[tuple[int, int]] = []
+    sizes = method().prepare(dataset, lambda done, total: told.append((done, total)))
     assert told[-1] == (sizes["cut"], sizes["cut"])
     assert told == sorted(told)
