@@ -241,7 +241,7 @@ def test_few_files_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     rows = np.arange(len(disk))
     assert_same(disk.windows(rows, rows * 0, 9), ram.windows(rows, rows * 0, 9))
     (mine,) = store._handles.values()
-    assert len(mine) == 2
+    assert len(mine.tasks) == 2
 
 
 def test_threads_may_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -144,19 +145,28 @@ def open_task(folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTask:
     raise unusable(path, problem)
 
 
-_handles: dict[int, OrderedDict[tuple[Path, str], OpenTask]] = {}  # by process id
+@dataclass(frozen=True)
+class _Handles:
+    """The open files of one process, the longest unused first."""
+
+    tasks: OrderedDict[tuple[Path, str], OpenTask] = field(default_factory=OrderedDict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_handles: dict[int, _Handles] = {}  # by process id: a fork never waits for its parent's lock
 
 
 def open_task_here(folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTask:
     """Return this process' own handle of a file; what it inherited over a fork is given up."""
-    for process in set(_handles) - {os.getpid()}:
-        for inherited in _handles.pop(process).values():
-            inherited.close()
-    mine = _handles.setdefault(os.getpid(), OrderedDict())
-    key = (folder / entry.file, entry.sha256)
-    mine[key] = task = mine.pop(key, None) or open_task(folder, entry, spaces)
-    while len(mine) > MAX_OPEN_FILES:
-        mine.popitem(last=False)  # closes with its last user, who may be in another thread
+    mine = _handles.setdefault(os.getpid(), _Handles())
+    with mine.lock:
+        for process in set(_handles) - {os.getpid()}:
+            for inherited in _handles.pop(process).tasks.values():
+                inherited.close()
+        key = (folder / entry.file, entry.sha256)
+        mine.tasks[key] = task = mine.tasks.pop(key, None) or open_task(folder, entry, spaces)
+        while len(mine.tasks) > MAX_OPEN_FILES:
+            mine.tasks.popitem(last=False)  # closes with its last user, perhaps in another thread
     return task
 
 
