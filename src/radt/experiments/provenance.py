@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ import torch
 
 from radt.decode import decode
 from radt.files import atomic_write
+
+BEAT = 5.0  # seconds between two times that a running phase is written down
 
 
 def machine() -> dict[str, Any]:
@@ -40,12 +43,24 @@ class Stopwatch:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a phase."""
-        started = time.monotonic()
+        """Add the time spent inside to a phase; of a killed process all but the last seconds."""
+        before, started = self.seconds.get(name, 0.0), time.monotonic()
+        over = threading.Event()
+
+        def count() -> None:
+            self.seconds[name] = round(before + time.monotonic() - started, 2)
+            if self.file is not None:
+                atomic_write(self.file, (json.dumps(self.seconds) + "\n").encode())
+
+        def keep_counting() -> None:
+            while not over.wait(BEAT):
+                count()
+
+        beating = threading.Thread(target=keep_counting, daemon=True)
+        beating.start()
         try:
             yield
         finally:
-            spent = time.monotonic() - started
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 2)
-            if self.file is not None:
-                atomic_write(self.file, (json.dumps(self.seconds) + "\n").encode())
+            over.set()
+            beating.join()
+            count()
