@@ -30,7 +30,7 @@ class ActionRule:
     """How an action is chosen from logits: one rule for every method that is compared."""
 
     temperature: float = 1.0  # of the softmax that is sampled from; 0: the best action
-    explore_temperature: float | None = None  # until a trial solves the task; None: the same
+    explore_temperature: float | None = None  # where no way on is known; None: the same
     keep_best: int | None = None  # sample only among so many actions; the authors' code: 2
     nucleus: float | None = None  # sample only among the likeliest that make up this probability
 
@@ -196,8 +196,9 @@ class Agent:
 
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come."""
-        progress = (self.trials.trial, self.trials.solved, self._tasks_started)
-        names = ("trial", "solved", "tasks_started")
+        trials = self.trials
+        progress = (trials.trial, trials.solved, trials.farthest, self._tasks_started)
+        names = ("trial", "solved", "farthest", "tasks_started")
         tensors = [torch.from_numpy(column) for column in progress]
         kept = self.actor.kept() if isinstance(self.actor, Keeps) else {}
         owner = dict(zip(names, tensors, strict=True)) | kept
@@ -215,6 +216,7 @@ class Agent:
             self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
+        self.trials.farthest[:] = progress.get("farthest", torch.zeros(self.slots)).numpy()
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True
         self._dummy[:] = False
@@ -245,7 +247,7 @@ class Agent:
         if self.method.spaces.action.kind == "continuous":
             return decided.cpu().numpy()
         uniform = self._uniform[slots, self.trials.step[slots]]
-        return self.rule.choose(decided, uniform, ~self.trials.solved[slots])
+        return self.rule.choose(decided, uniform, self.trials.exploring(slots))
 
     def _check(self, states: NDArray[Any]) -> None:
         expected = (self.slots, *self.method.spaces.state.shape)

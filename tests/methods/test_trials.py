@@ -202,3 +202,25 @@ def test_a_task_is_solved_by_a_trial_that_earns_more_than_its_bound() -> None:
             trials.record(slot, action, np.array([reward], np.float32))
         assert trials.solved[0] == solved
         trials.finish(0)
+
+
+def test_exploring_is_where_no_trial_got_farther_and_none_solved_the_task() -> None:
+    trials = RunningTrials(replace(SPACES["discrete"], solved_above=1.0), slots=1)
+    slot, action = np.array([0]), np.array([0])
+    for rewards, exploring in (
+        ([0, 1, 0], [True, True, True]),  # all is new
+        ([0, 1, 0], [False, True, True]),  # the way to the first reward is known
+        ([0, 0, 0], [False, False, False]),
+        ([1, 1, 0], [True, False, False]),  # solved
+        ([0, 0, 0], [False, False, False]),
+    ):
+        trials.begin_trial(slot, np.zeros(1, np.float32))
+        seen = []
+        for reward in rewards:
+            trials.see(slot, trials.states[:1, 0])
+            trials.record(slot, action, np.array([reward], np.float32))
+            seen.append(bool(trials.exploring(slot)[0]))
+        assert seen == exploring
+        trials.finish(0)
+    trials.begin_task(slot)
+    assert trials.exploring(slot).all()

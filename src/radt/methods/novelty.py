@@ -34,23 +34,20 @@ class Novelty:
         self.bins = spaces.state.bins
         cells = math.prod(self.bins) if self.weight else 0
         self.counts = np.zeros((slots, STAGES, cells, spaces.action.size), dtype=np.int64)
-        self.reached = np.zeros(slots, dtype=np.int64)  # [slots] the farthest stage of any trial
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start new tasks in some slots."""
         self.counts[slots] = 0
-        self.reached[slots] = 0
 
     def kept(self) -> dict[str, Tensor]:
         """Return what is worth saving."""
-        return {"tried": torch.from_numpy(self.counts), "reached": torch.from_numpy(self.reached)}
+        return {"tried": torch.from_numpy(self.counts)}
 
     def restore(self, kept: Mapping[str, Tensor]) -> None:
         """Know what was saved and nothing else; an agent that did not count has tried nothing."""
-        self.forget(np.arange(len(self.reached)))
+        self.forget(np.arange(len(self.counts)))
         if "tried" in kept and kept["tried"].shape == self.counts.shape:
             self.counts[:] = kept["tried"].numpy()
-            self.reached[:] = kept["reached"].numpy()
 
     def adjust(self, logits: Tensor, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Count each slot's latest step and lower the logits [B, A] of what it has tried here."""
@@ -60,22 +57,12 @@ class Novelty:
         moved = slots[now > 0]
         last = trials.step[moved] - 1
         before = self._cell(trials.states[moved, last])
-        tried = (moved, self._stage(trials, moved, last), before, trials.actions[moved, last])
-        self.counts[tried] += 1
-        stage = self._stage(trials, slots, now)  # [B]
-        self.reached[slots] = np.maximum(self.reached[slots], stage)
-        exploring = ~trials.solved[slots] & (stage == self.reached[slots])
+        left = np.minimum(trials.stage[moved] - (trials.rewards[moved, last] > 0), STAGES - 1)
+        self.counts[moved, left, before, trials.actions[moved, last]] += 1
+        stage = np.minimum(trials.stage[slots], STAGES - 1)
         times = self.counts[slots, stage, self._cell(trials.states[slots, now])]  # [B, A]
-        penalty = self.weight * np.log1p(times) * exploring[:, None]
+        penalty = self.weight * np.log1p(times) * trials.exploring(slots)[:, None]
         return logits - torch.from_numpy(penalty).to(logits)
-
-    def _stage(
-        self, trials: RunningTrials, slots: NDArray[np.int64], step: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Count the rewards before a step of the running trials, [B]."""
-        lived = np.arange(trials.rewards.shape[1]) < step[:, None]  # [B, T]
-        paid = ((trials.rewards[slots] > 0) & lived).sum(axis=1)
-        return np.asarray(np.minimum(paid, STAGES - 1))
 
     def _cell(self, states: NDArray[np.generic]) -> NDArray[np.intp]:
         """Number the states, [B, coordinates] -> [B]."""

@@ -27,17 +27,21 @@ class RunningTrials:
         self.step = np.zeros(slots, dtype=np.int64)  # [slots] steps finished in this trial
         self.trial = np.zeros(slots, dtype=np.int64)  # [slots] trials finished in this task
         self.earned = np.zeros(slots, dtype=np.float64)  # [slots] return of this trial so far
+        self.stage = np.zeros(slots, dtype=np.int64)  # [slots] rewarded steps of this trial so far
+        self.farthest = np.zeros(slots, dtype=np.int64)  # [slots] the last stage of any trial
         self.solved = np.zeros(slots, dtype=bool)  # [slots] some trial earned what solves the task
 
     def begin_task(self, slots: NDArray[np.int64]) -> None:
         """Start a new task in some slots: nothing is known of it yet."""
         self.trial[slots] = 0
         self.solved[slots] = False
+        self.farthest[slots] = 0
         self.step[slots] = 0
 
     def begin_trial(self, slots: NDArray[np.int64], target: NDArray[np.float32]) -> None:
         """Start a new trial in some slots, aiming at a return each."""
         self.step[slots] = 0
+        self.stage[slots] = 0
         self.earned[slots] = 0
         self.target[slots] = target
 
@@ -61,8 +65,14 @@ class RunningTrials:
         self.actions[slots, step] = actions
         self.rewards[slots, step] = rewards
         self.earned[slots] += rewards
+        self.stage[slots] += rewards > 0
+        self.farthest[slots] = np.maximum(self.farthest[slots], self.stage[slots])
         self.solved[slots] |= self.earned[slots] > self.spaces.solved_above
         self.step[slots] += 1
+
+    def exploring(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say who knows no way on: the task is unsolved, and no trial got farther than this one."""
+        return np.asarray(~self.solved[slots] & (self.stage[slots] == self.farthest[slots]))
 
     def finish(self, slot: int) -> Trajectory:
         """Return the trial of a slot as a trajectory and count it."""
