@@ -8,6 +8,7 @@ but not radt, from the environment that runs this script.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -27,10 +28,11 @@ class SmokeError(RuntimeError):
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Run a command in `cwd` and return what it prints."""
+    """Run a command in `cwd` and return what it prints; no PYTHONPATH leads to the checkout."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
