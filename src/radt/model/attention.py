@@ -79,16 +79,15 @@ class SelfAttention(nn.Module):
         )
         return torch.as_tensor(self.project(merge_heads(y)))
 
-    def only(self, x: Tensor, at: Tensor) -> Tensor:
-        """Do the same for one token of each row alone: at [B] -> [B, 1, width]."""
+    def some(self, asking: Tensor, x: Tensor, mask: Tensor) -> Tensor:
+        """Do the same for some of the tokens of x alone: asking [B, n, width], mask [B, n, L]."""
         width = x.shape[-1]
         weight, bias = self.qkv.weight, self.qkv.bias
-        asking = x[torch.arange(len(x), device=x.device), at][:, None]  # [B, 1, width]
         q = split_heads(linear(asking, weight[:width], bias[:width]), self.heads)
         both = linear(x, weight[width:], bias[width:]).chunk(2, dim=-1)
         k, v = (split_heads(part, self.heads) for part in both)
-        seen = torch.arange(x.shape[1], device=x.device) <= at[:, None]  # [B, L]
-        y = scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None, None, :])
+        chance = self.dropout if self.training else 0.0
+        y = scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None], dropout_p=chance)
         return torch.as_tensor(self.project(merge_heads(y)))
 
     def step(self, x: Tensor, cache: KeyValueCache, place: Place) -> Tensor:

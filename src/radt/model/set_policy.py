@@ -94,9 +94,9 @@ class SetPolicy(nn.Module):
         """Return action logits, or actions in [-1, 1], of query states: [B, Q, action_size]."""
         queries, known = queries.to(self.device), known.to(self.device)
         tokens = torch.cat([self.embed(known), self.embed.queries(queries)], dim=1)
-        seen = who_sees_whom(known.mask, queries.shape[1])
-        hidden = self.trunk(self.drop(tokens), mask=seen)  # [B, 1 + M + Q, width]
-        return self.act(hidden[:, -queries.shape[1] :])
+        count = queries.shape[1]
+        seen = as_bias(who_sees_whom(known.mask, count))
+        return self.act(self.trunk.ending(self.drop(tokens), count, seen))
 
     def act(self, hidden: Tensor) -> Tensor:
         """Read actions from query tokens: logits, or values squashed into [-1, 1]."""
@@ -109,6 +109,11 @@ def who_sees_whom(mask: Tensor, queries: int) -> Tensor:
     in_set = pad(pad(mask, (1, 0), value=True), (0, queries), value=False)  # [B, 1 + M + Q]
     itself = torch.eye(in_set.shape[1], dtype=torch.bool, device=mask.device)
     return in_set[:, None, :] | itself
+
+
+def as_bias(mask: Tensor) -> Tensor:
+    """Turn a mask into what is added to scores, once for all layers: attention would every time."""
+    return torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -torch.inf)
 
 
 class HeldSets:

@@ -59,11 +59,10 @@ class Block(nn.Module):
         x = x + self.self_attention.step(self.norm_self(x), cache, place)
         return self._after_self_attention(x, context)
 
-    def only(self, x: Tensor, at: Tensor, context: Context | None) -> Tensor:
-        """Transform one token of each row alone, at [B] -> [B, 1, width]; not for training."""
-        chosen = x[torch.arange(len(x), device=x.device), at][:, None]
-        chosen = chosen + self.self_attention.only(self.norm_self(x), at)
-        return self._after_self_attention(chosen, context)
+    def some(self, asking: Tensor, x: Tensor, mask: Tensor, context: Context | None) -> Tensor:
+        """Transform some of the tokens of x alone, asking [B, n, width] with mask [B, n, L]."""
+        seen = self.self_attention.some(self.norm_self(asking), self.norm_self(x), mask)
+        return self._after_self_attention(asking + self.drop(seen), context)
 
     def _after_self_attention(self, x: Tensor, context: Context | None) -> Tensor:
         look = self.cross_attention
@@ -97,15 +96,27 @@ class Transformer(nn.Module):
         return torch.as_tensor(self.norm(x))
 
     def only(self, x: Tensor, at: Tensor, context: Context | None = None) -> Tensor:
-        """Return what `forward` makes of one token of each row, at [B] -> [B, width].
-
-        Nobody looks at the last layer, so there it is computed for that token alone.
-        """
+        """Return what `forward` makes of one token of each row, at [B] -> [B, width]."""
         *before, last = self.blocks
         for block in before:
             x = block(x, context)
-        assert isinstance(last, Block)  # what a ModuleList holds is not known to the types
-        return torch.as_tensor(self.norm(last.only(x, at, context)))[:, 0]
+        asking = x[torch.arange(len(x), device=x.device), at][:, None]  # [B, 1, width]
+        seen = torch.arange(x.shape[1], device=x.device) <= at[:, None, None]  # [B, 1, L]
+        return self._last(last, asking, x, seen, context)[:, 0]
+
+    def ending(self, x: Tensor, count: int, mask: Tensor) -> Tensor:
+        """Return what `forward` makes of the last `count` tokens of each row, [B, count, width]."""
+        *before, last = self.blocks
+        for block in before:
+            x = block(x, None, mask)
+        return self._last(last, x[:, -count:], x, mask[:, -count:], None)
+
+    def _last(
+        self, block: nn.Module, asking: Tensor, x: Tensor, mask: Tensor, context: Context | None
+    ) -> Tensor:
+        """Apply the last layer: nobody looks at it, so it is computed for who asks alone."""
+        assert isinstance(block, Block)  # what a ModuleList holds is not known to the types
+        return torch.as_tensor(self.norm(block.some(asking, x, mask, context)))
 
     def read(self, context: Context) -> Context:
         """Let every layer make its keys and values, for a context that is looked at often."""
