@@ -82,7 +82,7 @@ class BenchTrainVerb(ComputingVerb):
     envs: str = "dark-room-10x10,dark-room-20x20,dark-room-40x20"  # the last one's ratio counts
     methods: Annotated[str | None, arg(help_behavior_hint="(default: all that learn)")] = None
     """Names with commas between them; ra-dt and ad must be among them."""
-    micro_batch: int = 1  # sequences that go forward and backward together
+    micro_batch: int = 4  # sequences that go forward and backward together
     out: Path = Path("runs/bench/train.json")  # where the JSON goes
 
     def execute(self) -> None:
