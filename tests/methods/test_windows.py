@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from radt.data import Dataset, History, write_history, write_manifest
+from radt.data import Dataset
 from radt.methods.windows import WindowSampler, best_episodes, up_to
-from tests.data.histories import GRID, manifest_of, write_dataset
+from tests.data.histories import GRID, write_dataset
 
 CONTEXT = 5
 
@@ -52,20 +51,6 @@ def test_ends_are_drawn_uniformly(dataset: Dataset, rng: np.random.Generator) ->
     counts = np.bincount(first[windows.episode] + windows.stop - 1, minlength=total)
     chi_square = ((counts - 200) ** 2 / 200).sum()
     assert chi_square < total + 5 * np.sqrt(2 * total)
-
-
-def test_windows_that_end_at_changes_end_at_every_one_and_nowhere_else(
-    tmp_path: Path, rng: np.random.Generator
-) -> None:
-    states = np.array([[0, 0], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 0]])
-    actions, rewards = np.array([1, 4, 4, 4, 2, 2, 0]), np.array([0, 0, 0, 1, 1, 1, 0])
-    lengths = np.array([5, 2])  # the second episode begins with the last step of the first again
-    history = History(0, states, actions, rewards.astype(np.float32), lengths.astype(np.int32))
-    write_manifest(tmp_path, manifest_of([write_history(tmp_path, history, GRID)], GRID))
-    sampler = WindowSampler(Dataset.open(tmp_path), CONTEXT, 1.0, at_changes=1.0)
-    windows = sampler.draw(500, rng)
-    ends = set(zip(windows.episode.tolist(), windows.stop.tolist(), strict=True))
-    assert ends == {(0, 1), (0, 2), (0, 4), (0, 5), (1, 1), (1, 2)}
 
 
 def test_a_window_is_the_last_c_steps_before_its_end(

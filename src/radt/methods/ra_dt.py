@@ -38,7 +38,6 @@ class RADTOptions:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
-    at_changes: float = 0.0  # share of the windows that end at a step unlike the one before
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
 
@@ -85,9 +84,7 @@ class RADT:
         """Fill the index with every sub-trajectory of the data (Algorithm 2, lines 1-4)."""
         options = self.options
         dataset = dataset.thinned(options.episode_every)
-        self.sampler = WindowSampler(
-            dataset, options.memory.context_len, options.best_fraction, options.at_changes
-        )
+        self.sampler = WindowSampler(dataset, options.memory.context_len, options.best_fraction)
         self.memory = TrainingMemory(
             dataset, self.embedder, options.memory, options.training, progress
         )

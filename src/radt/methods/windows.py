@@ -1,21 +1,14 @@
-"""Which windows of the data a method sees: ends uniform over all steps of all episodes.
-
-Where an episode is good, most of it is waiting at a goal, and one window of waiting teaches as much
-as a hundred. So a share of the windows may end at changes only: steps unlike the one before.
-"""
+"""Which windows of the data a method sees: ends uniform over all steps of all episodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from radt.data.reader import Dataset
 from radt.trajectory import Batch
-
-EPISODES_AT_ONCE = 1000  # that are looked through for changes
 
 
 @dataclass(frozen=True)
@@ -30,28 +23,16 @@ class Windows:
 class WindowSampler:
     """Draws windows from the better episodes of every task (all of them, if fraction is 1)."""
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        context_len: int,
-        best_fraction: float,
-        at_changes: float = 0.0,  # share of the windows that end at a change
-    ) -> None:
+    def __init__(self, dataset: Dataset, context_len: int, best_fraction: float) -> None:
         if not 0 < best_fraction <= 1:
             raise ValueError(f"best_fraction must lie in (0, 1], not {best_fraction}")
-        if not 0 <= at_changes <= 1:
-            raise ValueError(f"at_changes must lie in [0, 1], not {at_changes}")
-        self.dataset, self.context_len, self.at_changes = dataset, context_len, at_changes
+        self.dataset, self.context_len = dataset, context_len
         self.episodes = best_episodes(dataset, best_fraction)  # [E']
         self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
-        self._changes = changes(dataset, self.episodes) if at_changes else self._ends[:0]
 
     def draw(self, size: int, rng: np.random.Generator) -> Windows:
         """Draw an episode by its length and the window's end uniformly in 1..T."""
         step = rng.integers(self._ends[-1], size=size)  # a step of all steps of all episodes
-        if self.at_changes:
-            chosen = rng.random(size) < self.at_changes
-            step = np.where(chosen, rng.choice(self._changes, size), step)
         which = np.searchsorted(self._ends, step, side="right")
         episode = self.episodes[which]
         stop = self.dataset.episodes.length[episode] - (self._ends[which] - step) + 1
@@ -72,22 +53,6 @@ def up_to(batch: Batch, stop: NDArray[np.int64]) -> Batch:
         mask=batch.mask.new_tensor(mask),
     )
     return shown.trimmed()
-
-
-def changes(dataset: Dataset, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number all steps of some episodes in a row, and return those unlike the step before."""
-    found, first = [], 0
-    longest = int(dataset.episodes.length[episodes].max())
-    for rows in np.array_split(episodes, -(-len(episodes) // EPISODES_AT_ONCE)):
-        batch = dataset.windows(rows, np.zeros_like(rows), longest)
-        unlike = torch.zeros_like(batch.mask)  # [E, T]
-        unlike[:, 0] = True
-        for part in (batch.states, batch.actions, batch.rewards):
-            values = part.reshape(*unlike.shape, -1)
-            unlike[:, 1:] |= (values[:, 1:] != values[:, :-1]).any(-1)
-        found.append(first + unlike[batch.mask].nonzero().squeeze(1))
-        first += int(batch.mask.sum())
-    return torch.cat(found).numpy()
 
 
 def best_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:
