@@ -88,11 +88,11 @@ def check_vec_equals_single(
     assert ours.observation_space == reference.observation_space
     assert ours.action_space == reference.action_space
     rng = np.random.default_rng(0)
-    _assert_same(ours.reset(seed=7), reference.reset(seed=7))
+    assert_same(ours.reset(seed=7), reference.reset(seed=7))
     for step in range(steps):
         actions = np.stack([random_action(suite.spaces.action, rng) for _ in tasks])
         result = ours.step(actions)
-        _assert_same(result, reference.step(actions))
+        assert_same(result, reference.step(actions))
         over = np.logical_or(result[2], result[3])
         early = rng.random(len(tasks)) < 0.01  # so that the slots fall out of step
         mask = over | early if mode is AutoresetMode.DISABLED else early & ~over
@@ -100,7 +100,7 @@ def check_vec_equals_single(
             seeds = [int(step) if rng.random() < 0.5 else None for _ in tasks]
             first, second = ({"reset_mask": mask.copy()} for _ in range(2))
             ours_reset: Any = ours.reset  # Gymnasium's type hint knows one seed only
-            _assert_same(
+            assert_same(
                 ours_reset(seed=seeds, options=first),
                 reference.reset(seed=seeds, options=second),
             )
@@ -126,7 +126,7 @@ def check_returned_arrays_are_not_reused(suite: TaskSuite, task: int) -> None:
     for _ in range(2 * suite.spaces.horizon + 3):
         actions = np.stack([random_action(suite.spaces.action, rng) for _ in range(3)])
         result, expected = kept.step(actions), fresh.step(actions)
-        _assert_same(result, expected)
+        assert_same(result, expected)
         for array in result[:4]:
             array[:] = 0
 
@@ -144,20 +144,20 @@ def _play(suite: TaskSuite, task: int, seed: int, steps: int) -> list[Any]:
     return log
 
 
-def _assert_same(one: Any, other: Any) -> None:
+def assert_same(one: Any, other: Any) -> None:
     """Compare nested results, their types included."""
     if isinstance(one, dict):
         assert one.keys() == other.keys()
         for key in one:
-            _assert_same(one[key], other[key])
+            assert_same(one[key], other[key])
     elif isinstance(one, tuple):
         assert len(one) == len(other)
         for a, b in zip(one, other, strict=True):
-            _assert_same(a, b)
+            assert_same(a, b)
     elif isinstance(one, np.ndarray) and one.dtype == object:
         assert one.shape == other.shape
         for a, b in zip(one, other, strict=True):
-            _assert_same(a, b)
+            assert_same(a, b)
     else:
         np.testing.assert_array_equal(one, other)
         assert getattr(one, "dtype", None) == getattr(other, "dtype", None)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from radt.envs import DARK_ROOMS, KEY_DOORS
+from radt.envs import DARK_ROOMS, KEY_DOORS, MAZES
 from radt.envs.suite import TaskSuite
 from tests.contracts import env as contract
 from tests.toys import TOYS, histories
 
-GRIDS: list[TaskSuite] = [*DARK_ROOMS, *KEY_DOORS]
+GRIDS: list[TaskSuite] = [*DARK_ROOMS, *KEY_DOORS, *MAZES]
 SHOWN = [suite.revealed for suite in KEY_DOORS if suite.room.width == 10]
 ALL = pytest.mark.parametrize(
     "suite",

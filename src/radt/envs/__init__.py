@@ -7,6 +7,7 @@ import gymnasium as gym
 from radt.envs.dark_room import DarkRoomSuite
 from radt.envs.key_door import KeyDoorSuite
 from radt.envs.key_room import KeyRoom
+from radt.envs.maze_runner import MazeRunnerSuite
 from radt.envs.suite import SUITES, TaskSuite
 from radt.envs.tasks import Room
 
@@ -30,10 +31,12 @@ KEY_DOORS = tuple(
     for (width, height), target in TARGETS.items()
 )
 
+MAZES = (MazeRunnerSuite(),)
+
 
 def register_envs() -> None:
     """Make the suites and the Gymnasium ids known; calling it again changes nothing."""
-    suites: tuple[TaskSuite, ...] = (*DARK_ROOMS, *KEY_DOORS)
+    suites: tuple[TaskSuite, ...] = (*DARK_ROOMS, *KEY_DOORS, *MAZES)
     for suite in suites:
         SUITES.register(suite.name, suite)
     for width, height in TARGETS:
@@ -44,6 +47,7 @@ def register_envs() -> None:
         _register(
             f"radt/DarkKeyDoor-{width}x{height}-v0", "key_door:KeyDoor", "make_key_doors", size
         )
+    _register("radt/MazeRunner-15x15-v0", "maze_runner:MazeRunner", "make_mazes", {})
 
 
 def _register(name: str, single: str, vector: str, size: dict[str, int]) -> None:
@@ -63,10 +67,12 @@ register_envs()
 __all__ = [
     "DARK_ROOMS",
     "KEY_DOORS",
+    "MAZES",
     "SUITES",
     "DarkRoomSuite",
     "KeyDoorSuite",
     "KeyRoom",
+    "MazeRunnerSuite",
     "Room",
     "TaskSuite",
     "register_envs",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,14 @@ from radt.envs.tasks import Room
 class DarkRoom(GridEnv):
     """One task of a dark room: see (row, column), earn 1 with each step that ends on the goal."""
 
+    room: Room
+
     def __init__(
         self, task: int = 0, room: Room | None = None, render_mode: str | None = None, **rules: Any
     ) -> None:
         """Build the room of `task`; `rules` change fields of `room`, e.g. `slip=0.1`."""
         super().__init__(task, replace(room or Room(), **rules), render_mode)
+        self._goal = self.room.goal(task)
 
     def _earn(self) -> float:
         return float(self._cell == self._goal)
@@ -43,6 +47,8 @@ class DarkRoom(GridEnv):
 class DarkRoomVec(GridVec):
     """Many tasks of a dark room at once, one slot each."""
 
+    room: Room
+
     def __init__(
         self,
         tasks: Sequence[int],
@@ -52,9 +58,20 @@ class DarkRoomVec(GridVec):
     ) -> None:
         """Build a slot for each of `tasks`; `rules` change fields of `room`, e.g. `slip=0.1`."""
         super().__init__(tasks, replace(room or Room(), **rules), autoreset_mode)
+        self._goals = self.room.goals_of(self.tasks)
 
     def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
         return np.asarray(self._cells == self._goals, np.float64)
+
+    @cached_property
+    def _ways(self) -> NDArray[np.int64]:
+        """The best action of each slot in each cell, as if its episode had just begun."""
+        room, cells = self.room, self.room.observations
+        return np.stack([room.optimal_actions(g, cells, room.horizon) for g in self._goals])
+
+    def optimal_actions(self) -> NDArray[np.int64]:
+        """Return a best action for each slot from where it stands, [N]."""
+        return np.asarray(self._ways[self._slots, self._cells])
 
 
 def make_dark_rooms(

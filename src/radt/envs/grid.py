@@ -1,7 +1,7 @@
-"""What all dark grids share: seeds, moves, ends, autoreset and rendering, for one task or many.
+"""What all grids share: seeds, moves, ends, autoreset and rendering, for one task or many.
 
-A grid says in two small methods what a step earns and what is hidden; everything else is here.
-`GridEnv` plays one task and `GridVec` many at once, both by the rules of one `Room`.
+A grid says in small methods what a step earns, what is hidden and when a task is done; everything
+else is here. `GridEnv` plays one task and `GridVec` many at once, both by the rules of a `World`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from radt.envs.render import GridView, draw_grid, print_grid
 from radt.envs.tasks import ACTIONS, EVAL_TASKS, TRAIN_TASKS, Room
+from radt.envs.world import Observations, World
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
-Observations = NDArray[np.uint8]  # (row, column) in the last axis, and what a room shows beside it
 Mask = NDArray[np.bool_]  # [N] slots
 
 
@@ -32,12 +32,13 @@ class GridEnv(gym.Env[Observations, np.int64]):
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 12}  # noqa: RUF012
 
-    def __init__(self, task: int, room: Room, render_mode: str | None) -> None:
+    _goal: int  # the cell that pays
+
+    def __init__(self, task: int, room: World, render_mode: str | None) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is 'rgb_array', 'ansi' or None, not {render_mode!r}")
         self.room, self.task, self.render_mode = room, task, render_mode
         self.observation_space, self.action_space = _spaces(room)
-        self._goal = room.goal(task)
         self._cell = -1
         self._elapsed = room.horizon  # no episode has begun
         self._forced = np.zeros(0, np.int8)
@@ -50,6 +51,10 @@ class GridEnv(gym.Env[Observations, np.int64]):
 
     def _hide(self, new_life: bool) -> None:
         """Make what is hidden ready for an episode; a seed begins a new life."""
+
+    def _is_done(self) -> bool:
+        """Say whether nothing is left to earn, so that the episode ends before its horizon."""
+        return False
 
     def _place(self) -> int:
         """Return the row of `room.observations` that is seen now."""
@@ -73,15 +78,18 @@ class GridEnv(gym.Env[Observations, np.int64]):
         room = self.room
         if self._elapsed >= room.horizon:
             raise ResetNeeded("the episode is over or has not begun; call reset() first")
-        _check_actions(np.asarray(action), ())
+        _check_actions(np.asarray(action), (), room.actions)
         forced = int(self._forced[self._elapsed])
         self._cell = int(room.moves[self._cell, action if forced < 0 else forced])
         self._elapsed += 1
         self._trail.append(self._cell)
         reward = self._earn()
         self._earned += reward
+        done = self._is_done()
         over = self._elapsed == room.horizon
-        ends = (over, False) if room.end == "terminated" else (False, over)
+        ends = (done or over, False) if room.end == "terminated" else (done, over and not done)
+        if done:
+            self._elapsed = room.horizon  # no step is left
         return room.observations[self._place()].copy(), reward, *ends, {}
 
     def render(self) -> Any:
@@ -98,10 +106,10 @@ class GridEnv(gym.Env[Observations, np.int64]):
         """Describe the present moment for rendering."""
         room = self.room
         trail = tuple(divmod(cell, room.width) for cell in self._trail)
-        when = f"task {self.task}  step {self._elapsed}/{room.horizon}"
+        when = f"task {self.task}  step {len(trail) - 1}/{room.horizon}"
         return GridView(
             width=room.width,
-            height=room.height,
+            height=len(room.moves) // room.width,
             agent=trail[-1],
             goal=divmod(self._goal, room.width),
             start=trail[0],
@@ -113,8 +121,10 @@ class GridEnv(gym.Env[Observations, np.int64]):
 class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
     """Many tasks of a grid at once, one slot each, in NumPy."""
 
+    _goals: NDArray[np.int64]  # [N] the cells that pay
+
     def __init__(
-        self, tasks: Sequence[int], room: Room, autoreset_mode: AutoresetMode | str
+        self, tasks: Sequence[int], room: World, autoreset_mode: AutoresetMode | str
     ) -> None:
         self.room, self.tasks = room, tuple(tasks)
         if not self.tasks:
@@ -125,7 +135,7 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
         self.single_observation_space, self.single_action_space = _spaces(room)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._goals = np.array([room.goal(task) for task in self.tasks])  # [N]
+        self._starts = np.zeros(self.num_envs, np.int64)  # [N] cells, unless drawn anew
         self._moves = room.moves.ravel()  # [cells * actions]
         self._observations = room.observations  # [places, coordinates]
         self._slots = np.arange(self.num_envs)
@@ -143,6 +153,10 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
 
     def _hide(self, mask: Mask, new_life: bool) -> None:
         """Make what is hidden ready for an episode in the slots of `mask`."""
+
+    def _done(self) -> Mask | None:
+        """Say where nothing is left to earn, so that episodes end before their horizon."""
+        return None
 
     def _places(self) -> NDArray[np.int64]:
         """Return the rows of `room.observations` that are seen now, [N]."""
@@ -166,14 +180,14 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
     ) -> tuple[Observations, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Move in every slot; a slot whose episode is over begins anew as the mode says."""
         actions = np.asarray(actions)
-        _check_actions(actions, (self.num_envs,))
+        _check_actions(actions, (self.num_envs,), self.room.actions)
         anew = self._over if self._until_end <= 0 else None
         if anew is not None:
             self._check_autoreset()
         if self.room.slip > 0.0:
             forced = self._forced[self._slots, self._elapsed]  # [N]
             actions = np.where(forced < 0, actions, forced)
-        self._cells = self._moves.take(self._cells * len(ACTIONS) + actions)
+        self._cells = self._moves.take(self._cells * len(self.room.actions) + actions)
         self._elapsed += 1
         self._until_end -= 1
         rewards = self._earn(anew)
@@ -188,6 +202,9 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
         """Say what the step led to, and begin anew at once where the mode says so."""
         infos: dict[str, Any] = {}
         over = np.zeros(self.num_envs, np.bool_)
+        done = self._done()
+        if done is not None and done.any():
+            self._elapsed[done], self._until_end = self.room.horizon, 0  # no step is left
         observations = self._observations.take(self._places(), axis=0)  # [N, coordinates]
         if self._until_end <= 0:
             over = self._elapsed >= self.room.horizon
@@ -196,14 +213,15 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
                 infos = _final_infos(observations, over)
                 self._begin(over)
                 observations = self._observations.take(self._places(), axis=0)
-        never = np.zeros(self.num_envs, np.bool_)
-        ends = (over, never) if self.room.end == "terminated" else (never, over)
-        return observations, rewards, *ends, infos
+        terminated = np.zeros(self.num_envs, np.bool_) if done is None else done
+        if self.room.end == "terminated":
+            terminated = over
+        return observations, rewards, terminated, over & ~terminated, infos
 
     def _begin(self, mask: Mask) -> None:
         """Begin an episode in the slots of `mask`."""
         self._hide(mask, new_life=False)
-        self._cells[mask] = 0
+        self._cells[mask] = self._starts[mask]
         self._elapsed[mask] = 0
         if self.room.is_noisy:
             for slot in np.flatnonzero(mask):  # once an episode: each slot has its own stream
@@ -260,6 +278,13 @@ class GridSuite:
             solved_above=self.room.solved_above,
         )
 
+    def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
+        """Describe an episode so far for drawing; the goal is shown to us only."""
+        room, goal = self.room, divmod(self.room.goal(task), self.room.width)
+        trail = tuple((int(row), int(column)) for row, column in np.asarray(states)[:, :2])
+        caption = f"step {len(rewards):3d}  return {np.sum(rewards):3.0f}"
+        return GridView(room.width, room.height, trail[-1], goal, trail[0], trail, caption)
+
 
 def chosen_tasks(num_envs: int, tasks: Sequence[int] | None) -> Sequence[int]:
     """Return the tasks that `gymnasium.make_vec` asks for: `tasks`, or 0 to num_envs-1."""
@@ -270,18 +295,19 @@ def chosen_tasks(num_envs: int, tasks: Sequence[int] | None) -> Sequence[int]:
     return tasks
 
 
-def _spaces(room: Room) -> tuple[gym.spaces.Space[Any], gym.spaces.Discrete]:
+def _spaces(room: World) -> tuple[gym.spaces.Space[Any], gym.spaces.Discrete]:
     """Return the observation space and the action space of one task."""
-    high = np.array(room.bins, np.int64) - 1
-    box = gym.spaces.Box(np.zeros(len(high), np.uint8), high.astype(np.uint8), dtype=np.uint8)
-    return box, gym.spaces.Discrete(len(ACTIONS))
+    seen = room.observations  # [places, coordinates]
+    most = seen.max(axis=0) if seen.dtype.kind in "iu" else np.ones(seen.shape[1:], seen.dtype)
+    box = gym.spaces.Box(np.zeros_like(most), most, dtype=seen.dtype.type)
+    return box, gym.spaces.Discrete(len(room.actions))
 
 
-def _check_actions(actions: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Refuse what is not one whole number from 0 to 4 for each slot."""
+def _check_actions(actions: NDArray[Any], shape: tuple[int, ...], known: tuple[str, ...]) -> None:
+    """Refuse what is not one whole number below the number of known actions for each slot."""
     fits = actions.shape == shape and actions.dtype.kind in "iu"
-    if not fits or actions.min() < 0 or actions.max() >= len(ACTIONS):
-        names = ", ".join(f"{number} ({name})" for number, name in enumerate(ACTIONS))
+    if not fits or actions.min() < 0 or actions.max() >= len(known):
+        names = ", ".join(f"{number} ({name})" for number, name in enumerate(known))
         raise ValueError(f"expected integers {names} of shape {shape}, got {actions!r}")
 
 

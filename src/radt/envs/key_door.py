@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class KeyDoor(GridEnv):
     ) -> None:
         """Build the room of `task`; `rules` change fields of `room`, e.g. `persist_key=True`."""
         super().__init__(task, replace(room or KeyRoom(), **rules), render_mode)
-        self._key = self.room.key(task)
+        self._goal, self._key = self.room.goal(task), self.room.key(task)
         self._has_key = self._began_with_key = False
 
     def _earn(self) -> float:
@@ -78,6 +79,7 @@ class KeyDoorVec(GridVec):
     ) -> None:
         """Build a slot for each of `tasks`; `rules` change fields of `room`."""
         super().__init__(tasks, replace(room or KeyRoom(), **rules), autoreset_mode)
+        self._goals = self.room.goals_of(self.tasks)
         self._keys = self.room.keys[list(self.tasks)]  # [N]
         self._has_key = np.zeros(self.num_envs, np.bool_)  # [N]
 
@@ -95,6 +97,18 @@ class KeyDoorVec(GridVec):
 
     def _places(self) -> NDArray[np.int64]:
         return self._cells + self.room.horizon * self._has_key
+
+    @cached_property
+    def _ways(self) -> NDArray[np.int64]:
+        """The best action of each slot in each place, as if its episode had just begun."""
+        cells = self.room.observations[: self.room.horizon]
+        both = [(task, has) for task in self.tasks for has in (False, True)]
+        ways = np.stack([self.room.best_actions(task, cells, has) for task, has in both])
+        return ways.reshape(self.num_envs, -1)  # [N, 2 * cells]
+
+    def optimal_actions(self) -> NDArray[np.int64]:
+        """Return a best action for each slot from where it stands, [N]."""
+        return np.asarray(self._ways[self._slots, self._places()])
 
 
 def make_key_doors(
@@ -158,6 +172,13 @@ class KeyDoorSuite(GridSuite):
             elsewhere = (arrived[first : first + 1] != self.room.key(task)).any()
             held |= unpaid or elsewhere
         return np.asarray(held)
+
+    def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
+        """Describe an episode so far for drawing: the key is shown until it is taken."""
+        lived = np.asarray(states)[: len(rewards)]  # without the present state
+        taken = bool(np.any(np.asarray(rewards) > 0) or self.has_key(task, lived, rewards).any())
+        key = None if taken else divmod(self.room.key(task), self.room.width)
+        return replace(super().view(task, states, rewards), key=key)
 
     def describe(self, task: int) -> str:
         """Say in a few words what `task` asks for."""

@@ -11,6 +11,7 @@ Cell = tuple[int, int]  # (row, column)
 Colour = tuple[int, int, int]
 
 FLOOR: Colour = (24, 28, 43)
+WALL: Colour = (98, 106, 138)
 LINE: Colour = (42, 48, 70)
 TRAIL: Colour = (53, 130, 162)
 START: Colour = (148, 156, 187)
@@ -33,6 +34,8 @@ class GridView:
     trail: tuple[Cell, ...] = ()  # cells visited in this episode, oldest first
     caption: str = ""  # a line of text under a terminal view
     key: Cell | None = None  # where a key waits to be taken; without it the goal does not pay
+    walls: frozenset[Cell] = frozenset()
+    other_goals: tuple[Cell, ...] = ()  # that do not pay now: reached before, or next
 
     @property
     def is_paid(self) -> bool:
@@ -57,7 +60,11 @@ def draw_grid(view: GridView, pixels: int = 320) -> NDArray[np.uint8]:
     canvas += 0.75 * light * (np.array(TRAIL) - canvas)
     canvas[::side] = LINE
     canvas[:, ::side] = LINE
+    for cell in view.walls:
+        _stamp(canvas, cell, np.ones((side, side)), WALL)
     _stamp(canvas, view.start, _disc(side, 0.30) - _disc(side, 0.20), START)
+    for cell in view.other_goals:
+        _stamp(canvas, cell, _diamond(side, 0.46) - _diamond(side, 0.30), GOAL)
     _stamp(canvas, view.goal, _diamond(side, 0.46), GOAL)
     if view.key is not None:
         _stamp(canvas, view.key, _disc(side, 0.40) - _disc(side, 0.22), KEY)
@@ -66,10 +73,13 @@ def draw_grid(view: GridView, pixels: int = 320) -> NDArray[np.uint8]:
 
 
 def print_grid(view: GridView, colour: bool = True) -> str:
-    """Write the grid as text: ● agent, ◆ goal or door, ◇ key, ○ start, • trail."""
+    """Write the grid as text: ● agent, ◆ goal, ◇ key or other goal, ○ start, • trail, █ wall."""
     light = trail_brightness(view)
     rows = [
-        " ".join(_glyph(view, (row, col), light[row, col], colour) for col in range(view.width))
+        "".join(
+            _glyph(view, (row, col), light[row, col], colour) + _gap(view, (row, col))
+            for col in range(view.width)
+        ).removesuffix(" ")
         for row in range(view.height)
     ]
     edge = "─" * (2 * view.width + 1)
@@ -86,6 +96,10 @@ def _glyph(view: GridView, cell: Cell, light: float, colour: bool) -> str:
         sign, ink = "◇", KEY
     elif cell == view.goal:
         sign, ink = "◆", GOAL
+    elif cell in view.other_goals:
+        sign, ink = "◇", GOAL
+    elif cell in view.walls:
+        sign, ink = "█", WALL
     elif cell == view.start:
         sign, ink = "○", START
     elif light > 0.0:
@@ -93,6 +107,12 @@ def _glyph(view: GridView, cell: Cell, light: float, colour: bool) -> str:
     else:
         sign, ink = "·", LINE
     return _ansi(38, ink) + sign if colour else sign
+
+
+def _gap(view: GridView, cell: Cell) -> str:
+    """Write what lies between a cell and the one to its right: walls grow together."""
+    right = (cell[0], cell[1] + 1)
+    return "█" if {cell, right} <= view.walls else " "
 
 
 def _ansi(layer: int, ink: Colour) -> str:

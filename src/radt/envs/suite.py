@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import gymnasium as gym
 from numpy.typing import NDArray
 
+from radt.envs.render import GridView
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
 
@@ -67,6 +68,16 @@ class TaskSuite(Protocol):
         ...
 
 
+def found_above(suite: TaskSuite, tasks: Sequence[int]) -> float:
+    """Return what a trial exceeds that has found what its task is about.
+
+    That is what solves a task, unless some of `tasks` do not pay so much: then it is any reward.
+    """
+    above = suite.spaces.solved_above
+    best = [suite.optimal_return(task) for task in tasks]
+    return 0.0 if any(value is not None and value <= above for value in best) else above
+
+
 @runtime_checkable
 class HidingSuite(TaskSuite, Protocol):
     """A family of tasks whose states leave something out."""
@@ -85,6 +96,19 @@ def revealed(suite: TaskSuite) -> TaskSuite:
 
 
 @runtime_checkable
+class DrawnSuite(TaskSuite, Protocol):
+    """A family of tasks that can be drawn while an agent lives through them."""
+
+    def optimal_return(self, task: int) -> float:
+        """Return the best expected return of one episode."""
+        ...
+
+    def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
+        """Describe an episode so far: its states, the present one last, and the rewards between."""
+        ...
+
+
+@runtime_checkable
 class Oracle(Protocol):
     """A family of tasks that knows what should have been done in an episode."""
 
@@ -92,6 +116,15 @@ class Oracle(Protocol):
         self, task: int, states: NDArray[Any], rewards: NDArray[Any]
     ) -> NDArray[Any]:
         """Return a best action for each step of one episode, from all its states and rewards."""
+        ...
+
+
+@runtime_checkable
+class Guide(Protocol):
+    """A vector environment that knows what should be done now."""
+
+    def optimal_actions(self) -> NDArray[Any]:
+        """Return a best action for each slot from where it stands, [N]."""
         ...
 
 

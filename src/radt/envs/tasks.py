@@ -7,6 +7,7 @@ are pure functions and tables; the environments that play by them are in `grid`.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, SupportsIndex
@@ -104,6 +105,11 @@ class Room:
         return f"{self.width}x{self.height}"
 
     @property
+    def actions(self) -> tuple[str, ...]:
+        """What the actions are called."""
+        return ACTIONS
+
+    @property
     def horizon(self) -> int:
         """The number of steps of every episode."""
         return self.width * self.height
@@ -151,6 +157,10 @@ class Room:
                 "the suite lists them as train_tasks and eval_tasks"
             )
         return int(self.goals[index])
+
+    def goals_of(self, tasks: Sequence[SupportsIndex]) -> NDArray[np.int64]:
+        """Return the goal cells of tasks."""
+        return np.array([self.goal(task) for task in tasks])  # [tasks]
 
     def cells(self, states: ArrayLike) -> NDArray[np.int64]:
         """Return the cells of observations [..., 2]."""

@@ -1,0 +1,214 @@
+"""MazeRunner: find one to three hidden goals of a maze in order (the paper's third environment).
+
+The agent sees where it is and how far the walls are, but no goal. Each goal pays 1 when it is
+reached in its turn; with the last one the episode ends. `MazeRunner` plays one maze and
+`MazeRunnerVec` many at once; `MazeRunnerSuite` names them by their seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from radt.envs.grid import GridEnv, GridVec, Mask, chosen_tasks
+from radt.envs.maze import CELLS, MOST_GOALS, SIDE, START, Maze, build_maze, cell_number, cells_of
+from radt.envs.maze_tour import best_actions, shortest_tour
+from radt.envs.render import Cell, GridView
+from radt.spaces import ActionSpace, StateSpace, TaskSpaces
+
+UNSEEN = tuple(range(300, 320))
+CANDIDATES = (*range(300), *range(320, 1020))  # the paper's 300, and more of them
+
+
+class MazeRunner(GridEnv):
+    """One maze; see (row, column, free cells west, north, east, south) / 15."""
+
+    room: Maze
+
+    def __init__(self, task: int = 0, render_mode: str | None = None) -> None:
+        """Build the maze whose seed is `task`."""
+        super().__init__(task, build_maze(task), render_mode)
+        self._reached = 0  # goals of this episode
+
+    @property
+    def walls(self) -> NDArray[np.uint8]:
+        """The map of the maze, 1 for a wall."""
+        return self.room.walls  # [SIDE, SIDE]
+
+    @property
+    def goals(self) -> list[Cell]:
+        """The goals as (row, column), in the order in which they pay."""
+        return list(self.room.goals)
+
+    def _earn(self) -> float:
+        if self._cell != self._goal:
+            return 0.0
+        self._reached += 1
+        self._aim()
+        return 1.0
+
+    def _hide(self, new_life: bool) -> None:
+        self._reached = 0
+        self._aim()
+
+    def _aim(self) -> None:
+        """Let the next goal pay; after the last one nothing does."""
+        self._goal = -1 if self._is_done() else int(self.room.goal_cells[self._reached])
+
+    def _is_done(self) -> bool:
+        return self._reached == len(self.room.goals)
+
+    def shortest_tour(self) -> list[Cell]:
+        """Return the cells of a shortest way from the start over all goals in their order."""
+        return shortest_tour(self.room)
+
+    def view(self) -> GridView:
+        """Describe the present moment for rendering."""
+        return with_maze(super().view(), self.room, self._reached)
+
+
+class MazeRunnerVec(GridVec):
+    """Many mazes at once, one slot each; cells are numbered through all slots."""
+
+    room: Maze
+
+    def __init__(
+        self,
+        tasks: Sequence[int],
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    ) -> None:
+        """Build a slot for each of `tasks`."""
+        super().__init__(tasks, build_maze(0), autoreset_mode)  # all mazes have its rules
+        mazes = [build_maze(task) for task in self.tasks]
+        first = CELLS * self._slots  # [N] cell of each maze
+        self._starts = first + cell_number(START)
+        self._moves = np.concatenate([m.moves + at for m, at in zip(mazes, first, strict=True)])
+        self._moves = self._moves.ravel()  # [N * CELLS * actions]
+        self._observations = np.concatenate([maze.observations for maze in mazes])
+        self._order = np.full((self.num_envs, MOST_GOALS + 1), -1)  # [N, goals], then no cell
+        for slot, maze in enumerate(mazes):
+            self._order[slot, : len(maze.goals)] = first[slot] + maze.goal_cells
+        self._goal_count = np.array([len(maze.goals) for maze in mazes])  # [N]
+        self._reached = np.zeros(self.num_envs, np.int64)  # [N] goals of this episode
+
+    def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
+        paid = self._cells == self._order[self._slots, self._reached]
+        if anew is not None:
+            paid &= ~anew  # the move of a slot that begins again does not count
+        self._reached += paid
+        return np.asarray(paid, np.float64)
+
+    def _hide(self, mask: Mask, new_life: bool) -> None:
+        self._reached[mask] = 0
+
+    def _done(self) -> Mask:
+        return np.asarray(self._reached == self._goal_count)
+
+    @cached_property
+    def _ways(self) -> NDArray[np.int8]:
+        """The first step of a shortest way of each slot to each goal from each cell."""
+        ways = np.zeros((self.num_envs, MOST_GOALS + 1, CELLS), np.int8)  # after the last: any
+        for slot, task in enumerate(self.tasks):
+            ways[slot, : self._goal_count[slot]] = best_actions(build_maze(task))
+        return ways
+
+    def optimal_actions(self) -> NDArray[np.int64]:
+        """Return the first step of a shortest way to the active goal for each slot, [N]."""
+        here = self._cells - CELLS * self._slots
+        return np.asarray(self._ways[self._slots, self._reached, here], np.int64)
+
+
+def make_mazes(
+    num_envs: int = 1, tasks: Sequence[int] | None = None, **options: Any
+) -> MazeRunnerVec:
+    """Build the vector environment for `gymnasium.make_vec`: `tasks`, or tasks 0 to num_envs-1."""
+    return MazeRunnerVec(chosen_tasks(num_envs, tasks), **options)
+
+
+@dataclass(frozen=True)
+class MazeRunnerSuite:
+    """Mazes by their seeds: twenty unseen ones, and those that a data source may choose from."""
+
+    name: str = "maze-runner-15x15"
+    target_return: tuple[float, float] = (float(MOST_GOALS), 0.0)
+    trials: int = 30
+    train_tasks: tuple[int, ...] = CANDIDATES
+    eval_tasks: tuple[int, ...] = UNSEEN
+
+    @cached_property
+    def spaces(self) -> TaskSpaces:
+        """What a model needs to know of these tasks."""
+        return TaskSpaces(
+            state=StateSpace("vector", (6,)),
+            action=ActionSpace("discrete", len(Maze.actions)),
+            horizon=Maze.horizon,
+            return_scale=float(MOST_GOALS),
+            solved_above=MOST_GOALS - 1.0,  # nobody tells an agent that there are fewer
+        )
+
+    def make(self, task: int, render_mode: str | None = None) -> MazeRunner:
+        """Build one environment."""
+        self._check([task])
+        return MazeRunner(task, render_mode)
+
+    def make_vec(
+        self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    ) -> MazeRunnerVec:
+        """Build all `tasks` as one vector environment, one slot each."""
+        self._check(tasks)
+        return MazeRunnerVec(tasks, autoreset_mode)
+
+    def optimal_return(self, task: int) -> float:
+        """Return the number of goals: every one can be reached in time."""
+        return float(len(build_maze(task).goals))
+
+    def optimal_actions(
+        self, task: int, states: NDArray[Any], rewards: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Return the first step of a shortest way to the active goal for each step of one episode.
+
+        Which goal is active follows from the rewards [T] so far; states are [T, 6].
+        """
+        ways = best_actions(build_maze(task))  # [goals, CELLS]
+        paid = np.asarray(rewards) > 0
+        active = np.minimum(np.cumsum(paid) - paid, len(ways) - 1)  # [T]
+        return ways[active, cells_of(states)].astype(np.int64)
+
+    def shortest_tour(self, task: int) -> list[Cell]:
+        """Return the cells of a shortest way from the start over all goals in their order."""
+        return shortest_tour(build_maze(task))
+
+    def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
+        """Describe an episode so far for drawing: states [T + 1, 6] and the rewards between."""
+        trail = tuple(divmod(int(cell), SIDE) for cell in cells_of(states))
+        caption = f"step {len(rewards):3d}  return {np.sum(rewards):1.0f}"
+        seen = GridView(SIDE, SIDE, trail[-1], START, START, trail, caption)
+        return with_maze(seen, build_maze(task), int((np.asarray(rewards) > 0).sum()))
+
+    def describe(self, task: int) -> str:
+        """Say in a few words what `task` asks for."""
+        goals = [f"row {row}, column {column}" for row, column in build_maze(task).goals]
+        return f"find the hidden goal in {', then the one in '.join(goals)}"
+
+    def _check(self, tasks: Sequence[int]) -> None:
+        """Refuse seeds that are neither for training nor for evaluation."""
+        known = {*self.train_tasks, *self.eval_tasks}
+        if strangers := [task for task in tasks if task not in known]:
+            raise ValueError(
+                f"{self.name} has no task {strangers[0]}; it lists its tasks as train_tasks and "
+                "eval_tasks, and MazeRunner plays any other seed"
+            )
+
+
+def with_maze(view: GridView, maze: Maze, reached: int) -> GridView:
+    """Add the walls to a view and point out the goal that pays next, or the last one."""
+    active = maze.goals[min(reached, len(maze.goals) - 1)]
+    walls = frozenset((int(row), int(column)) for row, column in np.argwhere(maze.walls))
+    others = tuple(goal for goal in maze.goals if goal != active)
+    return replace(view, goal=active, walls=walls, other_goals=others)
