@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from radt.memory.store import Store, stack
+from radt.memory.chunks import stack
+from radt.memory.store import Chunks
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory
 
-MakeStore = Callable[[Sequence[Trajectory], int], Store]  # trajectories, context_len
+MakeStore = Callable[[Sequence[Trajectory], int], Chunks]  # trajectories, context_len
 FIELDS = ("states", "actions", "rewards", "returns_to_go", "timesteps")
 
 
@@ -57,7 +58,7 @@ def check_several_and_none(make: MakeStore, lived: Sequence[Trajectory]) -> None
         assert torch.equal(left[joined.mask], right[masks]), name
 
 
-def check_empty(make: MakeStore, empty: Store, lived: Sequence[Trajectory]) -> None:
+def check_empty(make: MakeStore, empty: Chunks, lived: Sequence[Trajectory]) -> None:
     """A store without entries still gives padding of the right types and shapes."""
     nothing = torch.full((3, 2), -1)
     padding, like = empty.chunks(nothing), make(lived, 5).chunks(nothing)

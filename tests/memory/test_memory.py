@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from radt.envs.suite import TaskSuite
-from radt.memory import memory as module
+from radt.memory import memory_file as module
+from radt.memory.chunks import stack
 from radt.memory.embed import DecisionTransformerEmbedder
+from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
-from radt.memory.memory import Memory, MemoryConfig, MemoryFileError, MemoryMismatchError
-from radt.memory.store import stack
+from radt.memory.memory import Memory, MemoryConfig
 from radt.trajectory import Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import toy_embedder

@@ -1,38 +1,34 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 import torch
 
 from radt.envs.suite import TaskSuite
-from radt.memory.store import DatasetStore, RamStore, stack
+from radt.memory.chunks import stack
+from radt.memory.store_dataset import DatasetStore
 from radt.trajectory import Trajectory
 from tests.contracts import store as contract
+from tests.memory.stores import KINDS, identity, keys_of, open_kind, some_trajectories, write
 from tests.memory.toy_data import write_toys
-from tests.toys import TOY_GRID, TOY_REACH, TOYS, histories
+from tests.toys import TOY_GRID, TOY_REACH, TOYS
 
 SUITES = pytest.mark.parametrize("suite", TOYS, ids=lambda suite: suite.name)
-KINDS = pytest.mark.parametrize("kind", ["ram", "dataset"])
-
-
-def some_trajectories(suite: TaskSuite) -> list[Trajectory]:
-    """Roll two episodes of each of two tasks, the later ones shorter."""
-    lived = histories(suite, episodes=2, tasks=suite.train_tasks[:2])
-    shorten = {0: 100, 1: 7}
-    return [
-        Trajectory(t.states[:n], t.actions[:n], t.rewards[:n], t.task, t.episode)
-        for episodes in lived.values()
-        for t, n in ((t, shorten[t.episode]) for t in episodes)
-    ]
+READABLE = pytest.mark.parametrize("kind", [*KINDS, "dataset"])
+WRITABLE = pytest.mark.parametrize("kind", KINDS)
 
 
 def maker(kind: str, suite: TaskSuite, folder: Path) -> contract.MakeStore:
+    counter = itertools.count()
+
     def make(lived, context_len: int):
-        if kind == "ram":
-            store = RamStore(suite.spaces, context_len)
+        if kind != "dataset":
+            place = folder / str(next(counter))
+            store = open_kind(kind, place, suite.spaces, context_len)
             for trajectory in lived:
-                store.write([trajectory])
+                write(store, [trajectory], identity(suite.spaces, context_len))
             return store
         by_task: dict[int, list[Trajectory]] = {}
         for trajectory in lived:
@@ -43,7 +39,7 @@ def maker(kind: str, suite: TaskSuite, folder: Path) -> contract.MakeStore:
 
 
 @SUITES
-@KINDS
+@READABLE
 def test_contract(kind: str, suite: TaskSuite, tmp_path: Path) -> None:
     make, lived = maker(kind, suite, tmp_path), some_trajectories(suite)
     contract.check_chunks(make, lived, suite.spaces)
@@ -54,9 +50,12 @@ def test_contract(kind: str, suite: TaskSuite, tmp_path: Path) -> None:
 
 
 @SUITES
-def test_ram_and_dataset_give_equal_chunks(suite: TaskSuite, tmp_path: Path) -> None:
+@WRITABLE
+def test_every_store_gives_the_chunks_of_the_dataset(
+    kind: str, suite: TaskSuite, tmp_path: Path
+) -> None:
     lived = some_trajectories(suite)
-    stores = [maker(kind, suite, tmp_path)(lived, 4) for kind in ("ram", "dataset")]
+    stores = [maker(each, suite, tmp_path)(lived, 4) for each in (kind, "dataset")]
     for name in stores[0].entries.__dataclass_fields__:
         one, other = (getattr(store.entries, name) for store in stores)
         assert torch.equal(one, other), name
@@ -64,7 +63,7 @@ def test_ram_and_dataset_give_equal_chunks(suite: TaskSuite, tmp_path: Path) -> 
     contract.assert_same_steps(stores[0].chunks(ids), stores[1].chunks(ids))
 
 
-@KINDS
+@READABLE
 def test_keeping_some_entries(kind: str, tmp_path: Path) -> None:
     store = maker(kind, TOY_GRID, tmp_path)(some_trajectories(TOY_GRID), 4)
     before = store.chunks(torch.arange(len(store.entries))[:, None])
@@ -74,31 +73,61 @@ def test_keeping_some_entries(kind: str, tmp_path: Path) -> None:
     contract.assert_same_steps(after, before.rows(kept))
 
 
-def test_episodes_stay_unique_after_forgetting() -> None:
-    lived = some_trajectories(TOY_GRID)
-    store = RamStore(TOY_GRID.spaces, 4)
-    store.write(lived[:2])
+@WRITABLE
+def test_keys_follow_their_entries_and_removals_are_counted(kind: str, tmp_path: Path) -> None:
+    store = maker(kind, TOY_GRID, tmp_path)(some_trajectories(TOY_GRID), 4)
+    assert store.removals == 0
+    assert torch.equal(store.keys, keys_of(store.entries))
+    store.keep(store.entries.task == 1)
+    assert store.removals == 1
+    assert torch.equal(store.keys, keys_of(store.entries))
+    assert set(store.entries.task.tolist()) == {1}
+
+
+@WRITABLE
+def test_episodes_stay_unique_after_forgetting(kind: str, tmp_path: Path) -> None:
+    lived, who = some_trajectories(TOY_GRID), identity(TOY_GRID.spaces)
+    store = open_kind(kind, tmp_path, TOY_GRID.spaces)
+    write(store, lived[:2], who)
     store.keep(store.entries.episode == 0)
-    new = store.write(lived[2:])
-    assert set(new.episode.tolist()) == {2, 3}
+    assert set(write(store, lived[2:], who).entries.episode.tolist()) == {2, 3}
+    assert store.entries.episode.unique().tolist() == [0, 2, 3]
 
 
-def test_writing_at_once_equals_writing_one_by_one() -> None:
-    lived = some_trajectories(TOY_REACH)
-    at_once, one_by_one = RamStore(TOY_REACH.spaces, 4), RamStore(TOY_REACH.spaces, 4)
-    at_once.write(lived)
+@WRITABLE
+def test_writing_at_once_equals_writing_one_by_one(kind: str, tmp_path: Path) -> None:
+    lived, who = some_trajectories(TOY_REACH), identity(TOY_REACH.spaces)
+    one_by_one, at_once = (open_kind(kind, tmp_path / n, TOY_REACH.spaces) for n in ("a", "b"))
+    write(at_once, lived, who)
     for trajectory in lived:
-        one_by_one.write([trajectory])
-    contract.assert_same_steps(at_once.all_chunks, one_by_one.all_chunks)
+        write(one_by_one, [trajectory], who)
+    ids = torch.arange(len(at_once.entries))[:, None]
+    contract.assert_same_steps(at_once.chunks(ids), one_by_one.chunks(ids))
+    assert torch.equal(at_once.keys, one_by_one.keys)
 
 
-def test_what_is_stored_does_not_change_with_its_source() -> None:
+@WRITABLE
+def test_what_is_stored_does_not_change_with_its_source(kind: str, tmp_path: Path) -> None:
     (trajectory, *_) = some_trajectories(TOY_GRID)
-    store = RamStore(TOY_GRID.spaces, 4)
-    store.write([trajectory])
+    store = open_kind(kind, tmp_path, TOY_GRID.spaces)
+    write(store, [trajectory], identity(TOY_GRID.spaces))
     before = store.chunks(torch.tensor([[0]])).rewards.clone()
     trajectory.rewards[:] = 77
     assert torch.equal(store.chunks(torch.tensor([[0]])).rewards, before)
+
+
+@WRITABLE
+def test_what_was_read_stays_as_it_was(kind: str, tmp_path: Path) -> None:
+    lived, who = some_trajectories(TOY_GRID), identity(TOY_GRID.spaces)
+    store = open_kind(kind, tmp_path, TOY_GRID.spaces)
+    write(store, lived[:1], who)
+    entries, keys = store.entries, store.keys
+    age, before = entries.age.clone(), keys.clone()
+    for trajectory in lived[1:]:
+        write(store, [trajectory], who)
+    store.keep(store.entries.task == 1)
+    assert torch.equal(entries.age, age)
+    assert torch.equal(keys, before)
 
 
 def test_stacking_nothing_gives_no_rows() -> None:

@@ -1,5 +1,5 @@
 """The external memory, in the paper's order: embed, search, retrieve, reweight."""
 
-from radt.memory import language
+from radt.memory import folder, language, postgres
 
-__all__ = ["language"]  # known by its name in EMBEDDERS as soon as the room is entered
+__all__ = ["folder", "language", "postgres"]  # their names are known on entering

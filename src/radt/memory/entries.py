@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from radt.memory.index import similarity, unit
+from radt.memory.similarity import similarity, unit
 
 DedupOrder = Literal["return", "chronological"]
 

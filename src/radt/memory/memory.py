@@ -5,29 +5,32 @@ Entries are partitioned by slot: each of the tasks that run side by side has a m
 
 from __future__ import annotations
 
-import json
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
-from radt.data.reader import free_memory
-from radt.files import atomic_write
+from radt.memory.chunks import stack
 from radt.memory.embed import Embedder
 from radt.memory.entries import Entries, deduplicate, key_start
-from radt.memory.index import INDEXES, Index
-from radt.memory.retrieve import Queries, retrieve
+from radt.memory.evict import EVICTIONS, surplus
+from radt.memory.identity import Identity, MemoryFileError
+from radt.memory.index import INDEXES
+from radt.memory.indexed import StoreIndex, StoreSearch
+from radt.memory.inputs import check_trajectories
+from radt.memory.memory_file import read_file, write_file
+from radt.memory.retrieve import Queries, Searchable, retrieve
 from radt.memory.reweight import UTILITIES, reweight
-from radt.memory.store import RamStore, stack
+from radt.memory.similarity import unit
+from radt.memory.store import NewEntries, RamStore, Store, cut_trials, open_store
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
-VERSION = "1"
-MOST = 100_000  # steps of a context, candidates of a search, chunks of a query, slots
+MOST = 100_000  # steps of a context, candidates of a search, chunks of a query
+AT_ONCE = 1024  # prefixes that are embedded together
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,12 @@ class MemoryConfig:
     top_k: int = 1  # k: chunks the policy reads
     alpha: float = 1.0  # weight of utility against relevance
     utility: str = "return"
-    index: str = "flat"
+    index: str = "flat"  # of a store that does not search by itself, as a server does
     retrieve_every: int = 1  # steps between retrievals; 0: once, at the start of a trial
     store_above: float | None = None  # store only chunks that earned more; None: all
     dedup: float | None = None  # drop new entries more similar than this to a stored one
+    capacity: int | None = None  # entries that a task keeps; None: all
+    evict: str = "oldest"  # which of them go when there are more
 
     def __post_init__(self) -> None:
         for name in ("context_len", "top_l", "top_k"):
@@ -50,24 +55,40 @@ class MemoryConfig:
                 raise ValueError(f"{name} must lie in 1..{MOST}, not {getattr(self, name)}")
         if self.retrieve_every < 0:
             raise ValueError(f"retrieve_every must be 0 or more, not {self.retrieve_every}")
-
-
-class MemoryMismatchError(ValueError):
-    """A memory that was written with another embedder or for other spaces."""
-
-
-class MemoryFileError(ValueError):
-    """A file that is missing, damaged, or no memory of this format."""
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"capacity must be 1 or more, not {self.capacity}; null keeps all")
+        EVICTIONS[self.evict]  # an unknown one is refused here, not by a full memory
 
 
 class Memory:
-    """Keys and chunks of what an agent lived through, in RAM."""
+    """Keys and chunks of what agents lived through, in RAM or wherever its store keeps them.
 
-    def __init__(self, embedder: Embedder, spaces: TaskSpaces, config: MemoryConfig) -> None:
+    Several threads may share one: each call is whole before the next begins. Who retrieves ids and
+    then asks for their chunks holds `lock` for both.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        spaces: TaskSpaces,
+        config: MemoryConfig,
+        store: Store | None = None,
+    ) -> None:
         self.embedder, self.spaces, self.config = embedder, spaces, config
-        self.store = RamStore(spaces, config.context_len)
-        self.keys = torch.zeros(0, embedder.width)  # [N, d]
-        self.index: Index = self._new_index()
+        self.lock = threading.RLock()
+        self.store = store or RamStore(spaces, config.context_len, embedder.width)
+        self.index = self._new_index()
+
+    def at(self, place: str | Path, writing: bool = True) -> Memory:
+        """Open the memory at a place, for the same embedder and with the same options."""
+        store = open_store(place, self.identity(), writing)
+        return Memory(self.embedder, self.spaces, self.config, store)
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def __len__(self) -> int:
         return len(self.store.entries)
@@ -77,23 +98,52 @@ class Memory:
         """Where each entry comes from."""
         return self.store.entries
 
+    @property
+    def keys(self) -> Tensor:
+        """The key of each entry, [N, d]."""
+        return self.store.keys
+
     def write(self, trajectories: Sequence[Trajectory]) -> None:
-        """Add finished trials; a trajectory's `task` is the slot it belongs to."""
+        """Add finished trials, all or none; a trajectory's `task` is the slot it belongs to."""
+        check_trajectories(trajectories, self.spaces)
         if not trajectories:
             return
-        first, offset = len(self), self.store.written
-        new = self.store.write(trajectories, self.config.store_above)
-        if not len(new):
-            return
-        try:
-            keys = self.embed(trajectories, new, offset)
-            self.index.add(keys, new.task)
-        except Exception:
-            self.store.keep(torch.arange(len(self)) < first)  # what was refused leaves no trace
-            raise
-        self.keys = torch.cat([self.keys, keys])
-        if self.config.dedup is not None:
-            self._drop_duplicates(first, self.config.dedup)
+        with self.lock:
+            new = self._cut(trajectories)
+            if self.config.dedup is not None and len(new):
+                new = self._distinct(new, self.config.dedup)
+            if len(new):
+                self.add(new)
+
+    def add(self, new: NewEntries) -> None:
+        """Add entries that were cut and embedded, all or none."""
+        if new.keys.shape != (len(new), self.embedder.width):
+            raise ValueError(f"{len(new)} entries came with keys of shape {list(new.keys.shape)}")
+        unit(new.keys)  # NaN is refused here, not after it was stored
+        with self.lock:
+            self.store.append(new)
+            self._make_room()
+            self.index.follow()
+
+    def refresh(self) -> None:
+        """Take in what other processes have written since."""
+        with self.lock:
+            self.store.refresh()
+            self.index.follow()
+
+    def close(self) -> None:
+        """Give back files and connections."""
+        with self.lock:
+            self.store.close()
+
+    def _cut(self, trajectories: Sequence[Trajectory]) -> NewEntries:
+        """Cut trials into entries, those that earned enough, and embed them."""
+        context_len, first = self.config.context_len, self.store.episodes
+        entries, chunks = cut_trials(trajectories, self.spaces, context_len, first)
+        if self.config.store_above is not None:
+            kept = chunks.rewards.sum(1) > self.config.store_above
+            entries, chunks = entries.rows(kept), chunks.rows(kept)
+        return NewEntries(entries, self.embed(trajectories, entries, first), chunks)
 
     def embed(
         self, trajectories: Sequence[Trajectory], entries: Entries, offset: int = 0
@@ -106,131 +156,96 @@ class Memory:
                 entries.episode, starts, entries.position, strict=True
             )
         ]
-        return self.embedder(stack(prefixes, self.spaces, self.config.context_len))
+        keys = [
+            self.embedder(stack(prefixes[at : at + AT_ONCE], self.spaces, self.config.context_len))
+            for at in range(0, len(prefixes), AT_ONCE)
+        ]
+        return torch.cat(keys) if keys else torch.zeros(0, self.embedder.width)
 
-    def retrieve(self, vectors: Tensor, slots: Tensor, position: Tensor) -> Retrieval:
+    def retrieve(
+        self, vectors: Tensor, slots: Tensor, position: Tensor, own_task_only: bool = True
+    ) -> Retrieval:
         """Search the memory of each slot, Eq. 3, and choose by relevance and utility, Eq. 4, 5."""
         unknown = torch.full_like(slots, -1)
         queries = Queries(vectors, slots, unknown, torch.full_like(slots, 1 << 40), position)
-        config = self.config
-        found = retrieve(queries, self.index, self.entries, config.top_l, own_task_only=True)
-        utility = UTILITIES[config.utility]
-        return reweight(found, queries, self.entries, utility, config.alpha, config.top_k)
+        config, utility = self.config, UTILITIES[self.config.utility]
+        with self.lock:
+            found = retrieve(
+                queries, self.index, self.entries, config.top_l, own_task_only=own_task_only
+            )
+            return reweight(found, queries, self.entries, utility, config.alpha, config.top_k)
 
     def chunks(self, chosen: Tensor) -> Batch:
         """Return the chosen chunks [B, k] one after the other, [B, k * 2C]."""
-        return self.store.chunks(chosen)
+        with self.lock:
+            return self.store.chunks(chosen)
 
     def forget(self, slots: Tensor) -> None:
         """Empty the memories of some slots."""
-        self._keep(~torch.isin(self.entries.task, slots))
+        with self.lock:
+            kept = ~torch.isin(self.entries.task, slots)
+            if not bool(kept.all()):
+                self.store.keep(kept)
+                self.index.follow()
 
-    def _drop_duplicates(self, first: int, threshold: float) -> None:
-        """Drop new entries that resemble older ones, and new ones among themselves."""
-        as_written = replace(self.entries, age=torch.arange(len(self)))
-        kept = deduplicate(self.keys, as_written, threshold, order="chronological")
-        kept[:first] = True
-        self._keep(kept)
+    def of_task(self, task: int) -> Entries:
+        """Return the entries of one task."""
+        entries = self.entries
+        return entries.rows(entries.task == task)
 
-    def _keep(self, kept: Tensor) -> None:
-        if bool(kept.all()):
+    def _distinct(self, new: NewEntries, threshold: float) -> NewEntries:
+        """Leave out new entries that resemble older ones of their task, or new ones before them."""
+        near = torch.isin(self.entries.task, new.entries.task)
+        older = self.entries.rows(near)
+        entries = older.followed_by(new.entries)
+        as_written = replace(entries, age=torch.arange(len(entries)))
+        keys = torch.cat([self.keys[near], new.keys])
+        kept = deduplicate(keys, as_written, threshold, order="chronological")
+        return new.rows(kept[len(older) :])
+
+    def _make_room(self) -> None:
+        """Forget the entries that are worth least where a task has more than it may."""
+        if self.config.capacity is None:
             return
-        self.store.keep(kept)
-        self.keys = self.keys[kept]
-        self.index = self._new_index()
-        self.index.add(self.keys, self.entries.task)
+        gone = surplus(self.entries, self.config.capacity, EVICTIONS[self.config.evict])
+        if bool(gone.any()):
+            self.store.keep(~gone)
 
-    def _new_index(self) -> Index:
-        return INDEXES[self.config.index](self.embedder.width)
+    def _new_index(self) -> StoreIndex | StoreSearch:
+        if isinstance(self.store, Searchable):
+            return StoreSearch(self.store)
+        return StoreIndex(INDEXES[self.config.index](self.embedder.width), self.store)
 
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> Identity:
         """Name what keys and chunks depend on; another memory with another identity is refused."""
-        return {
-            "embedder": self.embedder.fingerprint,
-            "key_width": self.embedder.width,
-            "context_len": self.config.context_len,
-            "spaces": json.loads(json.dumps(asdict(self.spaces))),
-        }
+        return Identity(
+            embedder=self.embedder.fingerprint,
+            key_width=self.embedder.width,
+            context_len=self.config.context_len,
+            spaces=self.spaces,
+        )
+
+    def contents(self) -> NewEntries:
+        """Return all entries with their keys and chunks."""
+        with self.lock:
+            chunks = self.store.chunks(torch.arange(len(self))[:, None])
+            return NewEntries(self.entries, self.keys, chunks)
 
     def save(self, path: Path, owner: Mapping[str, Tensor] | None = None) -> None:
         """Write keys, entries and chunks to one safetensors file, and what the owner adds."""
-        tensors = {"keys": self.keys, **_columns("entry", self.entries)}
-        tensors |= {f"owner.{name}": tensor for name, tensor in (owner or {}).items()}
-        tensors |= _columns("chunk", self.store.all_chunks)
-        header = {"radt_memory": VERSION, "identity": json.dumps(self.identity(), sort_keys=True)}
-        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        atomic_write(path, safetensors.torch.save(contiguous, metadata=header))
+        write_file(path, self.identity(), self.contents(), owner or {})
 
     def load(self, path: Path) -> dict[str, Tensor]:
         """Replace the contents by a saved memory of the same kind; return what its owner added."""
-        tensors, theirs = read_memory(path)
-        if differing := [k for k, v in self.identity().items() if theirs.get(k) != v]:
-            raise MemoryMismatchError(
-                f"{path} was written with another {', '.join(differing)}; a memory only works "
-                "with the agent that wrote it. Load that agent, or start with an empty memory."
-            )
-        index = self._new_index()
-        try:
-            entries, chunks = Entries(**_pick("entry", tensors)), Batch(**_pick("chunk", tensors))
-            keys = tensors["keys"]
-            _check_columns(keys, entries, chunks, self.store.all_chunks)
-            index.add(keys, entries.task)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        if not isinstance(self.store, RamStore):
             raise MemoryFileError(
-                f"{path} is no complete memory ({error}); delete it and start with an empty one"
-            ) from error
-        self.store.restore(entries, chunks)
-        self.keys, self.index = keys, index
-        return _pick("owner", tensors)
-
-
-def read_memory(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
-    """Read a saved memory's tensors and what it says its keys and chunks depend on."""
-    if not path.exists():
-        raise MemoryFileError(f"there is no memory at {path}; save one first, or start empty")
-    if (size := path.stat().st_size) > (free := free_memory()):
-        raise MemoryFileError(
-            f"{path} has {size} bytes, but only {free} fit into RAM; free some, or start with an "
-            "empty memory"
-        )
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        version, identity = header.get("radt_memory"), json.loads(header.get("identity", "{}"))
-    except (safetensors.SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise MemoryFileError(
-            f"{path} is damaged or no safetensors file ({error}); delete it and start with an "
-            "empty memory"
-        ) from error
-    if version != VERSION or not isinstance(identity, dict):
-        raise MemoryFileError(
-            f"{path} is no memory of format {VERSION} (it says {version!r}); give a file that "
-            "Memory.save wrote"
-        )
-    return tensors, identity
-
-
-def _check_columns(keys: Tensor, entries: Entries, chunks: Batch, like: Batch) -> None:
-    """Refuse columns of different lengths, or of other shapes or types than ours."""
-    named = {"keys": keys, **_columns("entry", entries), **_columns("chunk", chunks)}
-    ours = {**_columns("entry", Entries.none()), **_columns("chunk", like)}
-    for name, tensor in named.items():
-        if tensor.ndim < 1 or len(tensor) != len(keys):
-            raise ValueError(f"{name} is {list(tensor.shape)} beside {len(keys)} keys")
-    for name, own in ours.items():
-        if (named[name].shape[1:], named[name].dtype) != (own.shape[1:], own.dtype):
-            raise ValueError(f"{name} is {named[name].dtype}{list(named[name].shape)}")
-    if keys.dtype != torch.float32:
-        raise ValueError(f"keys are {keys.dtype}, not torch.float32")
-    if len(entries) and not 0 <= int(entries.task.min()) <= int(entries.task.max()) <= MOST:
-        raise ValueError(f"the slots of entries must lie in 0..{MOST}")
-
-
-def _columns(prefix: str, record: Entries | Batch) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": getattr(record, name) for name in record.__dataclass_fields__}
-
-
-def _pick(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    start = f"{prefix}."
-    return {name.removeprefix(start): t for name, t in tensors.items() if name.startswith(start)}
+                f"{path} would replace the memory in {self.store.place}; load it into an agent "
+                "that has a memory of its own"
+            )
+        contents, owner = read_file(path, self.identity())
+        store = RamStore(self.spaces, self.config.context_len, self.embedder.width)
+        store.append(contents)
+        with self.lock:
+            self.store = store
+            self.index = self._new_index()
+        return owner

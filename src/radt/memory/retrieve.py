@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.memory.entries import Entries
-from radt.memory.index import Index
 from radt.trajectory import Retrieval, Verdict
 
 
@@ -33,9 +33,20 @@ class Queries:
         return Queries(*(getattr(self, column.name)[index] for column in fields(self)))
 
 
+@runtime_checkable
+class Searchable(Protocol):
+    """Finds the entries with the most similar keys, as an index does."""
+
+    def search(
+        self, queries: Tensor, k: int, partition: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
+        ...
+
+
 def retrieve(
     queries: Queries,
-    index: Index,
+    index: Searchable,
     entries: Entries,
     top_l: int,
     cut_off: float | None = None,

@@ -1,0 +1,175 @@
+"""Trajectories to fill a memory with before an agent's first trial: the paper's future work.
+
+They come from a dataset, from a file of a user's own, or from an environment that knows the way.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radt.data.reader import Dataset, free_memory
+from radt.envs.suite import Oracle, TaskSuite
+from radt.memory.identity import MemoryMismatchError, StoreError
+from radt.memory.inputs import check_trajectories
+from radt.spaces import TaskSpaces
+from radt.trajectory import Trajectory
+
+ARRAYS = ("states", "actions", "rewards", "lengths")  # of a file; `tasks` may be there, too
+
+
+class SourceError(StoreError):
+    """Demonstrations that cannot be read."""
+
+
+def from_dataset(
+    dataset: Dataset, spaces: TaskSpaces, tasks: Collection[int] | None, best: int | None
+) -> list[Trajectory]:
+    """Read the episodes of some tasks, or the `best` ones of each by return, in order."""
+    if dataset.spaces != spaces:
+        raise MemoryMismatchError(
+            f"the dataset of {dataset.manifest.env} has other spaces ({dataset.spaces}) than the "
+            f"memory ({spaces}); give a dataset of the environment that the agent was trained for"
+        )
+    chosen = dataset if tasks is None else dataset.select(tasks)
+    return [chosen.trajectory(row) for row in _best_rows(chosen, best)]
+
+
+def _best_rows(dataset: Dataset, best: int | None) -> list[int]:
+    """Return rows of episodes in order, of each task those with the highest returns."""
+    if best is None:
+        return list(range(len(dataset)))
+    if best < 1:
+        raise SourceError(f"the best episodes of a task are 1 or more, not {best}")
+    rows: list[int] = []
+    for task in dataset.tasks:
+        own = np.flatnonzero(dataset.episodes.task == task)
+        order = np.argsort(-dataset.episodes.total_return[own], kind="stable")  # ties: oldest first
+        rows += sorted(own[order[:best]].tolist())
+    return rows
+
+
+def from_npz(path: Path, spaces: TaskSpaces) -> list[Trajectory]:
+    """Read episodes that lie one after the other in the arrays of an .npz file.
+
+    `states` [N, ...], `actions` [N, ...], `rewards` [N], `lengths` [E] of the episodes and, where
+    they are of several tasks, `tasks` [E].
+    """
+    arrays = _read_arrays(path)
+    lengths, count = arrays["lengths"], len(arrays["rewards"])
+    tasks = arrays.get("tasks", np.zeros(len(lengths), np.int64))
+    for name, values in (("lengths", lengths), ("tasks", tasks)):
+        if values.ndim != 1 or values.dtype.kind not in "iu" or len(values) != len(lengths):
+            raise SourceError(f"{path}: {name} must be one whole number for each episode")
+    if (lengths < 1).any() or int(lengths.sum()) != count:
+        raise SourceError(
+            f"{path}: lengths must be 1 or more and make up the {count} steps, not {lengths.sum()}"
+        )
+    ends = np.cumsum(lengths)[:-1]
+    steps = [np.split(arrays[name], ends) for name in ("states", "actions", "rewards")]
+    ages: dict[int, int] = {}
+    found = []
+    for task, *step in zip(tasks.tolist(), *steps, strict=True):
+        ages[task] = ages.get(task, -1) + 1
+        found.append(_trajectory(path, step, task, ages[task]))
+    check_trajectories(found, spaces)
+    return found
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays of a file, if it is one and fits into RAM."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(item.file_size for item in archive.infolist())
+        if size > free_memory():
+            raise SourceError(f"{path} unpacks to {size} bytes, more than is free; split it")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files if name in (*ARRAYS, "tasks")}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(f"{path} is no readable .npz file of plain arrays ({error})") from error
+    if missing := [name for name in ARRAYS if name not in arrays]:
+        raise SourceError(
+            f"{path} has no {' and no '.join(missing)}; save it with np.savez(file, states=..., "
+            "actions=..., rewards=..., lengths=...), episodes one after the other"
+        )
+    counts = {name: len(arrays[name]) if arrays[name].ndim else 0 for name in ARRAYS[:3]}
+    if len(set(counts.values())) != 1:
+        raise SourceError(f"{path} must have as many states as actions and rewards, not {counts}")
+    return arrays
+
+
+def _trajectory(path: Path, step: Sequence[NDArray[Any]], task: int, age: int) -> Trajectory:
+    try:
+        states, actions, rewards = step
+        return Trajectory(states, actions, rewards.astype(np.float32), task, age)
+    except (TypeError, ValueError) as error:
+        raise SourceError(f"{path}: episode {age} of task {task}: {error}") from error
+
+
+def write_npz(path: Path, trajectories: Sequence[Trajectory]) -> None:
+    """Write trajectories to a file that `from_npz` reads."""
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(trajectory, name) for trajectory in trajectories])
+        for name in ("states", "actions", "rewards")
+    }
+    lengths = [len(trajectory) for trajectory in trajectories]
+    tasks = [trajectory.task for trajectory in trajectories]
+    np.savez_compressed(path, **arrays, lengths=np.array(lengths), tasks=np.array(tasks))
+
+
+def from_oracle(
+    suite: TaskSuite, task: int, episodes: int, seed: int = 0, noise: float = 0.0
+) -> list[Trajectory]:
+    """Let an environment that knows the best actions play a task.
+
+    With the probability `noise` a step is random instead: a demonstrator that makes mistakes.
+    """
+    if not isinstance(suite, Oracle):
+        raise SourceError(f"{suite.name} does not know what is best; give trajectories of your own")
+    rng = np.random.default_rng([seed, task])
+    return [_play(suite, suite, task, episode, noise, rng) for episode in range(episodes)]
+
+
+def _play(
+    suite: TaskSuite,
+    oracle: Oracle,
+    task: int,
+    episode: int,
+    noise: float,
+    rng: np.random.Generator,
+) -> Trajectory:
+    env = suite.make(task)
+    state, _ = env.reset(seed=int(rng.integers(1 << 31)))
+    states, actions, over = [state], [], False
+    rewards: list[float] = []
+    while not over:
+        known = np.array([*rewards, 0.0], np.float32)
+        best = oracle.optimal_actions(task, np.stack(states), known)[-1]
+        random = int(rng.integers(suite.spaces.action.size))
+        action = random if rng.random() < noise else best
+        state, reward, terminated, truncated, _ = env.step(action)
+        states.append(state)
+        actions.append(action)
+        rewards.append(float(reward))
+        over = terminated or truncated
+    env.close()
+    return Trajectory(
+        states=np.stack(states[:-1]),
+        actions=np.array(actions),
+        rewards=np.array(rewards, np.float32),
+        task=task,
+        episode=episode,
+    )
+
+
+def as_task(trajectories: Sequence[Trajectory], task: int) -> list[Trajectory]:
+    """Put all trajectories into one task, one after the other."""
+    return [replace(each, task=task, episode=age) for age, each in enumerate(trajectories)]

@@ -1,0 +1,123 @@
+"""Memories as a whole: compacted, exported to one file, read from one, and given new keys."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from radt.files import atomic_write
+from radt.memory.chunks import prefixes
+from radt.memory.embed import Embedder
+from radt.memory.folder.checks import check_count, whole_rows
+from radt.memory.folder.database import Database, create
+from radt.memory.folder.generations import database_path, files_of, remove_others, switch
+from radt.memory.folder.store import FolderStore
+from radt.memory.identity import Identity, MemoryFileError, refuse_other
+from radt.memory.postgres import open_postgres
+from radt.memory.rows import Row, RowFormat
+from radt.memory.store import NewEntries, Store
+
+if TYPE_CHECKING:
+    from radt.memory.postgres.store import PostgresStore
+
+AT_ONCE = 128  # rows that are embedded together
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a folder took before and takes now."""
+
+    entries: int
+    bytes_before: int
+    bytes_after: int
+
+
+def compact(folder: Path) -> Sizes:
+    """Write a memory anew without the room that forgotten entries and the log take."""
+    with contextlib.closing(FolderStore(folder, None, writing=True)) as store:
+        rows = whole_rows(store.database, store.format)
+        return _replace(store, store.identity, rows)
+
+
+def re_embed(folder: Path, embedder: Embedder, identity: Identity) -> Sizes:
+    """Give all entries keys of another embedder, whose memories have `identity`."""
+    with contextlib.closing(FolderStore(folder, None, writing=True)) as store:
+        ours = replace(store.identity, embedder=identity.embedder, key_width=identity.key_width)
+        refuse_other(store.place, ours, identity)  # chunks cut for others stay as they are
+        rows = whole_rows(store.database, store.format)
+        return _replace(store, identity, _with_keys(rows, embedder, identity))
+
+
+def export(folder: Path, file: Path) -> int:
+    """Write a memory as it is now to one file; return how many entries it has."""
+    if file.exists():
+        raise MemoryFileError(f"{file} exists; remove it or name another")
+    with contextlib.closing(FolderStore(folder, None, writing=False)) as store:
+        with store.database.reading():
+            now = store.database.read_about().state
+            state = replace(now, last_id=now.entries)
+            rows = whole_rows(store.database, store.format)
+            atomic_write(file, lambda path: create(path, store.identity, rows, state))
+        return state.entries
+
+
+def read_exported(file: Path) -> tuple[Identity, NewEntries]:
+    """Read all entries of an exported file."""
+    with contextlib.closing(Database(file, alone=True)) as database:
+        about = database.about
+        format = RowFormat(about.identity)
+        rows = list(whole_rows(database, format))
+    check_count(file, about.state, len(rows), max((row.id for row in rows), default=0))
+    chunks = format.chunks([*rows])
+    return about.identity, NewEntries(format.entries(rows), format.keys(rows), chunks)
+
+
+def read_memory(place: str) -> tuple[Identity, NewEntries]:
+    """Read all entries of a memory in a folder, or on a server: postgres:NAME."""
+    with contextlib.closing(_open_reader(place)) as store:
+        chunks = store.chunks(torch.arange(len(store.entries))[:, None])
+        return store.identity, NewEntries(store.entries, store.keys, chunks)
+
+
+def _open_reader(place: str) -> FolderStore | PostgresStore:
+    kind, _, name = place.partition(":")
+    if kind == "postgres":
+        return open_postgres(name, None, writing=False)
+    return FolderStore(Path(place), None, writing=False)
+
+
+def append_entries(store: Store, entries: NewEntries) -> None:
+    """Add another memory's entries; their trajectories get numbers that are free here."""
+    _, number = torch.unique(entries.entries.episode, return_inverse=True)
+    numbered = replace(entries.entries, episode=number + store.episodes)
+    store.append(replace(entries, entries=numbered))
+
+
+def _replace(store: FolderStore, identity: Identity, rows: Iterator[Row]) -> Sizes:
+    """Let a database of other rows, as many as now, take the place of the one that counts."""
+    state = replace(store.state, writes=store.state.writes + 1, last_id=store.state.entries)
+    before, generation = _size(store.database.path), store.generation + 1
+    switch(store.folder, generation, identity, rows, state)
+    path = database_path(store.folder, generation)
+    remove_others(store.folder, path)
+    return Sizes(state.entries, before, _size(path))
+
+
+def _with_keys(rows: Iterator[Row], embedder: Embedder, identity: Identity) -> Iterator[Row]:
+    """Give rows the keys that an embedder makes of their contents."""
+    format = RowFormat(identity)
+    while part := list(islice(rows, AT_ONCE)):
+        entries, chunks = format.entries(part), format.chunks([*part])
+        keys = embedder(prefixes(chunks, entries, identity.context_len)).numpy().astype("<f4")
+        for row, key in zip(part, keys, strict=True):
+            yield row._replace(key=key.tobytes())
+
+
+def _size(database: Path) -> int:
+    return sum(file.stat().st_size for file in files_of(database))

@@ -1,0 +1,241 @@
+"""Entries in a folder: numbers and keys in RAM, contents read when they are chosen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from radt.memory.about import State
+from radt.memory.chunks import joined
+from radt.memory.entries import Entries
+from radt.memory.folder.acknowledged import Acknowledged, acknowledge
+from radt.memory.folder.checks import check_count, check_writes, damaged, sealed_rows
+from radt.memory.folder.database import Database
+from radt.memory.folder.generations import (
+    expect_acknowledged,
+    hold,
+    make_ready,
+    no_memory,
+    open_current,
+)
+from radt.memory.growing import GrowingRecord, GrowingTensor
+from radt.memory.identity import (
+    Identity,
+    MemoryFileError,
+    refuse_child,
+    refuse_other,
+    refuse_reader,
+)
+from radt.memory.rows import Row, RowFormat, content_problem, some
+from radt.memory.store import STORES, NewEntries
+from radt.trajectory import Batch
+
+AT_ONCE = 4096  # rows that are read together
+ID_BITS = 40  # of a number; ids count anew in each database
+
+
+class FolderStore:
+    """Entries in a folder, as they were when it was opened or last refreshed."""
+
+    database: Database
+    format: RowFormat
+    state: State  # of the database
+    generation: int  # which of the folder's databases it is
+
+    def __init__(self, folder: Path, identity: Identity | None, writing: bool) -> None:
+        """Open a folder; without an identity, take the one it has."""
+        self.folder, self.writing = folder, writing
+        self.place, self.removals = str(folder), 0
+        self._process = os.getpid()
+        with ExitStack() as opened:
+            if writing:
+                if identity is None and not folder.exists():
+                    raise no_memory(folder)
+                opened.enter_context(hold(folder))
+                make_ready(folder, identity)
+            self._load(identity)
+            opened.callback(lambda: self.database.close())
+            self._opened = opened.pop_all()
+
+    @property
+    def identity(self) -> Identity:
+        """What keys and chunks depend on."""
+        return self.format.identity
+
+    @property
+    def entries(self) -> Entries:
+        """Where each entry comes from."""
+        return self._entries.rows
+
+    @property
+    def keys(self) -> Tensor:
+        """The key of each entry, [N, d]."""
+        return self._keys.rows
+
+    @property
+    def numbers(self) -> Tensor:
+        """The number of each entry, [N]: that of the database, and the row's id in it."""
+        return self._numbers.rows
+
+    @property
+    def episodes(self) -> int:
+        """How many trajectories were ever written."""
+        return self.state.episodes
+
+    def append(self, new: NewEntries) -> None:
+        """Add entries in one transaction: safe when this returns, none of them if it raises."""
+        self._check_writer()
+        rows = list(self.format.rows(new, self.state.last_id + 1))
+        if not rows:
+            return
+        state = State(
+            writes=self.state.writes + 1,
+            entries=self.state.entries + len(rows),
+            episodes=max(self.state.episodes, int(new.entries.episode.max()) + 1),
+            last_id=rows[-1].id,
+        )
+        self.database.write(state, rows)
+        self._acknowledge(state)
+        self._take_in(rows)
+
+    def keep(self, kept: Tensor) -> None:
+        """Forget all entries but the marked ones, [N] bool, in one transaction."""
+        self._check_writer()
+        forget = self._ids(self._numbers.rows[~kept])
+        left = self.state.entries - len(forget)
+        state = replace(self.state, writes=self.state.writes + 1, entries=left)
+        self.database.write(state, forget=forget)
+        self._acknowledge(state)
+        self._drop(kept)
+
+    def chunks(self, ids: Tensor) -> Batch:
+        """Return the chunks of ids [B, k], one after the other: [B, k * 2C].
+
+        What the writing process has forgotten since the last refresh is padding, as if absent.
+        """
+        self._check_process()
+        wanted = ids.flatten()
+        there = self._ids(self._numbers.rows[wanted[wanted >= 0]])
+        rows = self._whole(set(there))
+        places = iter(there)
+        batch = self.format.chunks(
+            [rows.get(next(places)) if place >= 0 else None for place in wanted.tolist()]
+        )
+        return joined(batch, batch.mask, ids.shape)
+
+    def refresh(self) -> None:
+        """Take in what the writing process has acknowledged since."""
+        self._check_process()
+        if self.writing:
+            return
+        promised = expect_acknowledged(self.folder)
+        if promised.generation != self.generation:
+            self.database.close()
+            self._load(self.identity)
+            self.removals += 1
+            return
+        with self.database.reading():
+            before, now = self.state, self.database.read_about().state
+            check_writes(self.database.path, now, promised)
+            gone = self.database.forgotten(since=before.writes)
+            new = list(sealed_rows(self.database, self.format, after=before.last_id))
+        known = np.isin(self._ids(self._numbers.rows), gone)
+        if known.any():
+            self._drop(torch.from_numpy(~known))
+        self._take_in(new)
+        self.state = now
+        self._check_count()
+
+    def close(self) -> None:
+        """Close the database and let another process write."""
+        if os.getpid() == self._process:
+            self._opened.close()
+
+    def _load(self, identity: Identity | None) -> None:
+        """Open the database that counts, and read all but the contents."""
+        self.database, promised = open_current(self.folder, self.writing)
+        try:
+            if identity is not None:
+                refuse_other(self.place, self.database.about.identity, identity)
+            self.generation = promised.generation
+            self.format = RowFormat(self.database.about.identity)
+            self._entries = GrowingRecord(Entries.none())
+            self._keys = GrowingTensor(torch.zeros(0, self.identity.key_width))
+            self._numbers = GrowingTensor(torch.zeros(0, dtype=torch.int64))
+            with self.database.reading():
+                self.state = self.database.read_about().state
+                self._take_in(sealed_rows(self.database, self.format))
+            check_writes(self.database.path, self.state, promised)
+            self._check_count()
+            if self.writing and self.state.writes > promised.writes:
+                self._acknowledge(self.state)  # committed by a process that was killed right then
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _take_in(self, rows: Iterable[Row]) -> None:
+        left = iter(rows)
+        while part := list(islice(left, AT_ONCE)):
+            ids = torch.tensor([row.id for row in part])
+            self._numbers.append(ids + (self.generation << ID_BITS))
+            self._entries.append(self.format.entries(part))
+            self._keys.append(self.format.keys(part))
+
+    def _drop(self, kept: Tensor) -> None:
+        for column in (self._numbers, self._entries, self._keys):
+            column.keep(kept)
+        self.removals += 1
+
+    def _ids(self, numbers: Tensor) -> list[int]:
+        """Return the ids that some entries have in the database."""
+        ids: list[int] = (numbers & ((1 << ID_BITS) - 1)).tolist()
+        return ids
+
+    def _check_count(self) -> None:
+        last = self._ids(self._numbers.rows[-1:])
+        check_count(self.database.path, self.state, len(self.entries), max(last, default=0))
+
+    def _whole(self, ids: set[int]) -> dict[int, Row]:
+        """Read rows with their contents; what is neither there nor forgotten is lost."""
+        rows, path = self.database.contents(sorted(ids)), self.database.path
+        for row in rows.values():
+            if problem := content_problem(row, self.format):
+                raise damaged(path, f"entry {row.id} is damaged ({problem})")
+        missing = ids - rows.keys()
+        if missing and (lost := missing - set(self.database.forgotten())):
+            raise damaged(path, f"entries {some(lost)} are not there any more")
+        return rows
+
+    def _acknowledge(self, state: State) -> None:
+        try:
+            acknowledge(self.folder, Acknowledged(self.generation, state.writes))
+        except OSError as error:
+            self.close()
+            raise MemoryFileError(
+                f"the last write to {self.place} is whole, but could not be acknowledged "
+                f"({error}); open the memory again"
+            ) from error
+        self.state = state
+
+    def _check_process(self) -> None:
+        refuse_child(self.place, self._process)
+
+    def _check_writer(self) -> None:
+        self._check_process()
+        refuse_reader(self.place, self.writing)
+
+
+def open_folder(address: str, identity: Identity, writing: bool) -> FolderStore:
+    """Open a folder as the registry asks for it."""
+    return FolderStore(Path(address), identity, writing)
+
+
+STORES.register("folder", open_folder)

@@ -1,0 +1,242 @@
+"""A memory on a PostgreSQL server, which agents on several machines write to and search.
+
+The numbers of all entries are in RAM, as they were when the memory was opened or last refreshed;
+keys and contents stay on the server, which also searches them. Writers take turns, one transaction
+each, so ids rise in the order in which writes become visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from radt.memory.about import About, State
+from radt.memory.chunks import blank, joined, nothing
+from radt.memory.entries import Entries
+from radt.memory.growing import GrowingRecord, GrowingTensor
+from radt.memory.identity import Identity, refuse_other, refuse_reader
+from radt.memory.index.checks import check_queries
+from radt.memory.postgres import tables
+from radt.memory.postgres.address import Address, MemoryServerError
+from radt.memory.postgres.search import search
+from radt.memory.postgres.server import Connection, Patience, Server
+from radt.memory.rows import Row, RowFormat, content_problem, row_problem, some
+from radt.memory.store import NewEntries
+from radt.trajectory import Batch
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What has happened to a memory since a client last looked."""
+
+    state: State
+    gone: Tensor  # [g] ids
+    ids: Tensor  # [n] of new entries
+    entries: Entries  # [n]
+
+
+class PostgresStore:
+    """Entries on a server, as they were when it was opened, written to or last refreshed."""
+
+    def __init__(
+        self,
+        name: str,
+        identity: Identity | None,
+        writing: bool,
+        address: Address,
+        patience: Patience | None = None,
+    ) -> None:
+        """Open a memory by its name; without an identity, take the one it has."""
+        self.place, self.writing, self.removals = f"postgres:{name}", writing, 0
+        self.server = Server(self.place, f"radt_{name}", address, patience or Patience())
+        self.format, self.state = RowFormat(self._find(identity)), State()
+        self._writes = 0  # that this client has begun
+        self._entries = GrowingRecord(Entries.none())
+        self._keys = GrowingTensor(torch.zeros(0, self.identity.key_width))  # as far as asked for
+        self._numbers = GrowingTensor(torch.zeros(0, dtype=torch.int64))
+        self._apply(self.server.transact(self._changes, reading=True))
+
+    @property
+    def identity(self) -> Identity:
+        """What keys and chunks depend on."""
+        return self.format.identity
+
+    @property
+    def entries(self) -> Entries:
+        """Where each entry comes from."""
+        return self._entries.rows
+
+    @property
+    def numbers(self) -> Tensor:
+        """The number of each entry, [N]: its id on the server."""
+        return self._numbers.rows
+
+    @property
+    def episodes(self) -> int:
+        """How many trajectories were ever written."""
+        return self.state.episodes
+
+    @property
+    def keys(self) -> Tensor:
+        """The key of each entry, [N, d]; of one that was just removed, zeros, which resemble none.
+
+        They are read when they are asked for, and kept.
+        """
+        missing: list[int] = self.numbers[len(self._keys.rows) :].tolist()
+        if missing:
+            found = self.server.run(lambda connection: self._rows(connection, missing, False))
+            keys = torch.zeros(len(missing), self.identity.key_width)
+            there = torch.tensor([id in found for id in missing])
+            keys[there] = self.format.keys(found[id] for id in missing if id in found)
+            self._keys.append(keys)
+        return self._keys.rows
+
+    def append(self, new: NewEntries) -> None:
+        """Add entries in one transaction: safe when this returns, none of them if it raises.
+
+        Only if the server does not come back after it was told to commit, nobody knows: the error
+        then says so.
+        """
+        refuse_reader(self.place, self.writing)
+        if len(new):
+            self._write(new, [])
+
+    def keep(self, kept: Tensor) -> None:
+        """Forget all entries but the marked ones, [N] bool, and those that others just wrote."""
+        refuse_reader(self.place, self.writing)
+        none = blank(self.identity.spaces, 0, 2 * self.identity.context_len)
+        new = NewEntries(Entries.none(), self._keys.rows[:0], none)
+        self._write(new, self.numbers[~kept].tolist())
+
+    def chunks(self, ids: Tensor) -> Batch:
+        """Return the chunks of ids [B, k], one after the other: [B, k * 2C].
+
+        What others have removed since the last refresh is padding, as if absent.
+        """
+        wanted = ids.flatten()
+        if not bool((wanted >= 0).any()):
+            return nothing(self.identity.spaces, ids.shape, self.identity.context_len)
+        numbers = torch.where(wanted < 0, -1, self.numbers[wanted.clamp_min(0)]).tolist()
+        chosen = sorted({*numbers} - {-1})
+        rows = self.server.run(lambda connection: self._rows(connection, chosen, True))
+        batch = self.format.chunks([rows.get(number) for number in numbers])
+        return joined(batch, batch.mask, ids.shape)
+
+    def search(
+        self, queries: Tensor, k: int, partition: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1.
+
+        Within a partition the search is exact; over all of them it may miss some.
+        """
+        check_queries(queries, k, partition, self.identity.key_width)
+        newest = self.state.last_id
+        relevance, numbers = self.server.run(
+            lambda connection: search(connection, queries, k, partition, newest)
+        )
+        ids = torch.searchsorted(self.numbers, numbers.clamp_min(0))
+        return relevance, torch.where(numbers < 0, -1, ids)
+
+    def refresh(self) -> None:
+        """Take in what others have written and removed since."""
+        if self.server.run(self._about).state != self.state:
+            self._apply(self.server.transact(self._changes, reading=True))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self.server.close()
+
+    def _find(self, identity: Identity | None) -> Identity:
+        """Find the memory, or make it, and return what it is."""
+        schema = self.server.schema
+        if not self.server.run(lambda connection: tables.exists(connection, schema)):
+            if not self.writing or identity is None:
+                raise MemoryServerError(
+                    f"{self.place}: there is no such memory on the server; open it with "
+                    f"writing=True to make it, or `radt memory import {self.place} SOURCE`"
+                )
+            self.server.transact(lambda connection: tables.create(connection, schema, identity))
+            self.server.close()  # a new connection knows the type of vectors
+        theirs = self.server.run(self._read_about).identity
+        refuse_other(self.place, theirs, identity or theirs)
+        return theirs
+
+    def _write(self, new: NewEntries, forget: Sequence[int]) -> None:
+        """Add and remove entries in one transaction that is safe to repeat."""
+        self._writes += 1
+        client, turn = self.server.client, self._writes
+
+        def work(connection: Connection) -> Changes:
+            state = self._about(connection, lock=True).state
+            if not tables.is_done(connection, client, turn):
+                numbered = new.entries.episode + state.episodes - self.episodes
+                theirs = replace(new, entries=replace(new.entries, episode=numbered))
+                tables.write(connection, state, self.format, theirs, forget)
+                tables.note_done(connection, client, turn)
+            return self._changes(connection)
+
+        self._apply(self.server.transact(work))
+
+    def _read_about(self, connection: Connection, lock: bool = False) -> About:
+        try:
+            return tables.read_about(connection, lock)
+        except ValueError as error:
+            raise self._damaged(str(error)) from error
+
+    def _about(self, connection: Connection, lock: bool = False) -> About:
+        """Read what the memory says of itself, and see that it is still the one it was."""
+        about = self._read_about(connection, lock)
+        refuse_other(self.place, about.identity, self.identity)
+        if about.state.writes < self.state.writes:
+            raise MemoryServerError(
+                f"{self.place}: it holds {about.state.writes} writes and held {self.state.writes} "
+                "before: somebody has put another memory, or an older copy, in its place; open it "
+                "again to use it as it is"
+            )
+        return about
+
+    def _changes(self, connection: Connection) -> Changes:
+        """Read what is new and what is gone, of ours and of others'."""
+        state = self._about(connection).state
+        gone = tables.forgotten(connection, self.state.writes) if len(self.numbers) else set()
+        ids, entries = GrowingTensor(self.numbers), GrowingRecord(Entries.none())
+        for rows in tables.numbers(connection, self.state.last_id):
+            ids.append(torch.tensor([row.id for row in rows]))
+            entries.append(self.format.entries(rows))
+        return Changes(state, torch.tensor(sorted(gone)), ids.rows, entries.rows)
+
+    def _apply(self, changes: Changes) -> None:
+        """Bring what is in RAM to a state of the server."""
+        kept = ~torch.isin(self.numbers, changes.gone)
+        count = int(kept.sum()) + len(changes.ids)
+        if count != changes.state.entries:
+            raise self._damaged(f"{changes.state.entries} entries are expected, {count} were found")
+        if not bool(kept.all()):
+            self._keys.keep(kept[: len(self._keys.rows)])
+            self._entries.keep(kept)
+            self._numbers.keep(kept)
+            self.removals += 1
+        self._entries.append(changes.entries)
+        self._numbers.append(changes.ids)
+        self.state = changes.state
+
+    def _rows(self, connection: Connection, ids: Sequence[int], contents: bool) -> dict[int, Row]:
+        """Read rows by id; those that others have removed are left out."""
+        found = tables.rows(connection, ids, contents)
+        problem_of = content_problem if contents else row_problem
+        for row in found.values():
+            if problem := problem_of(row, self.format):
+                raise self._damaged(f"entry {row.id} is damaged ({problem})")
+        missing = [id for id in ids if id not in found]
+        if missing and (lost := tables.lost(connection, missing)):
+            raise self._damaged(f"entries {some(lost)} are not there any more")
+        return found
+
+    def _damaged(self, problem: str) -> MemoryServerError:
+        return MemoryServerError(
+            f"{self.place}: {problem}; it was not radt that changed it. Next: bring the schema "
+            f"{self.server.schema} back from a backup of the database"
+        )

@@ -1,0 +1,169 @@
+"""The tables of a memory on the server, and how they are read and written.
+
+A memory `room` is the schema `radt_room`. Its rows are those of a folder, with the same seals:
+
+    about       what the memory is, and how far it has come; writers take turns by locking it
+    entries     entries with their keys and contents
+    directions  the keys as unit vectors: what is searched, made from the entries
+    forgotten   which entries were removed, and by which write
+    clients     how many writes of each client are in it, so that none is done twice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+import torch
+from pgvector import Vector
+from psycopg import sql
+
+from radt.memory.about import About, State, about_from, about_row, about_rows
+from radt.memory.identity import Identity
+from radt.memory.postgres.server import Connection
+from radt.memory.rows import COLUMNS, SEALED, Row, RowFormat
+from radt.memory.similarity import unit
+from radt.memory.store import NewEntries
+
+AT_ONCE = 4096  # rows of one statement, so that none takes long
+ONE_AT_A_TIME = 0x72616474  # an advisory lock: memories are made one after the other
+NUMBERS = Row._fields[:8]  # id, task, ..., total_return
+KINDS = (*["int8"] * 7, "float8", *["bytea"] * 4)  # of a row's columns
+TABLES = """
+CREATE EXTENSION IF NOT EXISTS vector SCHEMA public;
+CREATE SCHEMA {schema};
+CREATE TABLE {schema}.about (name text PRIMARY KEY, value text NOT NULL, seal bytea NOT NULL);
+CREATE TABLE {schema}.entries (
+    id bigint PRIMARY KEY, task bigint NOT NULL, episode bigint NOT NULL, age bigint NOT NULL,
+    position bigint NOT NULL, start bigint NOT NULL, stop bigint NOT NULL,
+    total_return double precision NOT NULL, key bytea NOT NULL, digest bytea NOT NULL,
+    seal bytea NOT NULL, content bytea NOT NULL
+);
+CREATE TABLE {schema}.directions (
+    id bigint PRIMARY KEY, task bigint NOT NULL, direction vector({width}) NOT NULL
+);
+CREATE INDEX ON {schema}.directions (task);
+CREATE TABLE {schema}.forgotten (id bigint PRIMARY KEY, at_write bigint NOT NULL);
+CREATE INDEX ON {schema}.forgotten (at_write);
+CREATE TABLE {schema}.clients (client uuid PRIMARY KEY, writes bigint NOT NULL);
+"""
+
+
+def exists(connection: Connection, schema: str) -> bool:
+    """Tell whether there is a memory in a schema."""
+    asked = "SELECT count(*) FROM pg_tables WHERE schemaname = %s AND tablename = 'about'"
+    return connection.execute(asked, (schema,)).fetchone() == (1,)
+
+
+def create(connection: Connection, schema: str, identity: Identity) -> None:
+    """Make the tables of a memory in this transaction, unless somebody was faster."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (ONE_AT_A_TIME,))
+    if exists(connection, schema):
+        return
+    names = {"schema": sql.Identifier(schema), "width": sql.Literal(identity.key_width)}
+    connection.execute(sql.SQL(TABLES).format(**names))
+    connection.cursor().executemany(
+        "INSERT INTO about VALUES (%s, %s, %s)", about_rows(identity, State())
+    )
+
+
+def read_about(connection: Connection, lock: bool = False) -> About:
+    """Read what the memory says of itself; with a `lock`, other writers wait from here on.
+
+    What cannot be is a ValueError.
+    """
+    asked = f"SELECT name, value, seal FROM about ORDER BY name {'FOR UPDATE' if lock else ''}"
+    return about_from(connection.execute(asked).fetchall())
+
+
+def numbers(connection: Connection, after: int) -> Iterator[list[Row]]:
+    """Go through the rows with ids above `after`, some at a time; only their numbers are read."""
+    asked = f"SELECT {', '.join(NUMBERS)} FROM entries WHERE id > %s ORDER BY id LIMIT {AT_ONCE}"
+    while found := connection.execute(asked, (after,), binary=True).fetchall():
+        yield [Row(*values, *[b""] * 3) for values in found]
+        after = found[-1][0]
+
+
+def rows(connection: Connection, ids: Sequence[int], contents: bool) -> dict[int, Row]:
+    """Read rows by id, with or without their contents; those that are gone are left out."""
+    asked = f"SELECT {COLUMNS if contents else SEALED} FROM entries WHERE id = ANY(%s)"
+    found: dict[int, Row] = {}
+    for part in _parts(ids):
+        for values in connection.execute(asked, (part,), binary=True):
+            found[values[0]] = Row(*values)
+    return found
+
+
+def forgotten(connection: Connection, since: int) -> set[int]:
+    """Return the ids that were removed after a write."""
+    asked = "SELECT id FROM forgotten WHERE at_write > %s"
+    return {id for (id,) in connection.execute(asked, (since,), binary=True)}
+
+
+def lost(connection: Connection, ids: Sequence[int]) -> set[int]:
+    """Return which of some ids were not removed by anybody."""
+    asked = "SELECT id FROM forgotten WHERE id = ANY(%s)"
+    return {*ids} - {id for (id,) in connection.execute(asked, (list(ids),), binary=True)}
+
+
+def is_done(connection: Connection, client: UUID, write: int) -> bool:
+    """Tell whether a client's write is in the memory already; the memory must be locked."""
+    asked = "SELECT writes FROM clients WHERE client = %s"
+    found = connection.execute(asked, (client,)).fetchone()
+    return found is not None and found[0] >= write
+
+
+def write(
+    connection: Connection, state: State, format: RowFormat, new: NewEntries, forget: Sequence[int]
+) -> None:
+    """Add and remove rows of a locked memory that has come as far as `state`."""
+    for first in range(0, len(new), AT_ONCE):
+        part = new.rows(torch.arange(first, min(first + AT_ONCE, len(new))))
+        _insert(connection, format, part, state.last_id + 1 + first)
+    writes = state.writes + 1
+    gone = sum(_remove(connection, part, writes) for part in _parts(forget))
+    episodes = int(new.entries.episode.max()) + 1 if len(new) else 0
+    now = State(
+        writes=writes,
+        entries=state.entries + len(new) - gone,
+        episodes=max(state.episodes, episodes),
+        last_id=state.last_id + len(new),
+    )
+    name, value, seal = about_row(now)
+    changed = "UPDATE about SET value = %s, seal = %s WHERE name = %s"
+    connection.execute(changed, (value, seal, name))
+
+
+def note_done(connection: Connection, client: UUID, write: int) -> None:
+    """Note that a client's write is in the memory."""
+    connection.execute(
+        "INSERT INTO clients VALUES (%s, %s) ON CONFLICT (client) DO UPDATE SET writes = %s",
+        (client, write, write),
+    )
+
+
+def _insert(connection: Connection, format: RowFormat, new: NewEntries, first_id: int) -> None:
+    cursor, directions = connection.cursor(), unit(new.keys).float().numpy()
+    with cursor.copy(f"COPY entries ({COLUMNS}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(KINDS)
+        for row in format.rows(new, first_id):
+            copy.write_row(row)
+    with cursor.copy("COPY directions FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(("int8", "int8", "vector"))
+        for n, task in enumerate(new.entries.task.tolist()):
+            copy.write_row((first_id + n, task, Vector(directions[n])))
+
+
+def _remove(connection: Connection, ids: list[int], at_write: int) -> int:
+    """Remove rows that are still there; return how many were."""
+    removed = "DELETE FROM entries WHERE id = ANY(%s) RETURNING id"
+    gone = [id for (id,) in connection.execute(removed, (ids,))]
+    connection.execute("DELETE FROM directions WHERE id = ANY(%s)", (gone,))
+    noted = "INSERT INTO forgotten SELECT id, %s FROM unnest(%s::bigint[]) AS id"
+    connection.execute(noted, (at_write, gone))
+    return len(gone)
+
+
+def _parts(ids: Sequence[int]) -> Iterator[list[int]]:
+    for start in range(0, len(ids), AT_ONCE):
+        yield list(ids[start : start + AT_ONCE])

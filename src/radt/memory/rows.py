@@ -1,0 +1,195 @@
+"""How an entry lies in a file: plain numbers and bytes, sealed so that damage is noticed.
+
+A row's seal covers its numbers, its key and the digest of its content, so the row is known to be
+whole before its content, the larger part, is read; the digest then covers that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from radt.data.store import value_problem
+from radt.memory.chunks import blank
+from radt.memory.entries import Entries
+from radt.memory.identity import Identity
+from radt.memory.inputs import MOST_TASKS
+from radt.memory.store import NewEntries
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch
+
+SEAL_BYTES = 16
+NAMED = 8  # ids that an error lists
+NUMBERS = struct.Struct("<7qd")
+
+
+class Row(NamedTuple):
+    """One entry as it is stored; all bytes are little-endian arrays without a header."""
+
+    id: int  # from 1 on, rising, never used twice
+    task: int
+    episode: int
+    age: int
+    position: int
+    start: int
+    stop: int
+    total_return: float
+    key: bytes  # float32 [d]
+    digest: bytes  # of the content
+    seal: bytes  # of all above
+    content: bytes = b""  # states, actions, rewards, returns-to-go of the steps start:stop
+
+    def renumbered(self, id: int) -> Row:
+        """Return the row under another id."""
+        row = self._replace(id=id)
+        return row._replace(seal=seal_of(row))
+
+
+COLUMNS = ", ".join(Row._fields)
+SEALED = ", ".join(Row._fields[:-1])  # all but the content
+
+
+def digest(content: bytes) -> bytes:
+    """Hash some bytes."""
+    return hashlib.blake2b(content, digest_size=SEAL_BYTES).digest()
+
+
+def seal_of(row: Row) -> bytes:
+    """Hash a row's numbers, its key and the digest of its content."""
+    return digest(NUMBERS.pack(*row[:8]) + row.key + row.digest)
+
+
+def is_sealed(row: Row) -> bool:
+    """Tell whether a row is as it was written, its content aside."""
+    try:
+        return seal_of(row) == row.seal
+    except (struct.error, TypeError, OverflowError):  # a number became text, or nothing
+        return False
+
+
+def is_whole(row: Row) -> bool:
+    """Tell whether a row is as it was written, its content included."""
+    return isinstance(row.content, bytes) and digest(row.content) == row.digest and is_sealed(row)
+
+
+@dataclass(frozen=True)
+class RowFormat:
+    """Translates between entries and rows; types and shapes follow from the identity."""
+
+    identity: Identity
+
+    def rows(self, new: NewEntries, first_id: int) -> Iterator[Row]:
+        """Turn entries into rows, numbered from `first_id` on."""
+        columns = [getattr(new.entries, name).tolist() for name in Entries.__dataclass_fields__]
+        keys = new.keys.numpy().astype("<f4", copy=False)
+        for n, numbers in enumerate(zip(*columns, strict=True)):
+            length = numbers[5] - numbers[4]  # stop - start
+            content = b"".join(
+                getattr(new.chunks, name)[n, :length].numpy().astype(kind).tobytes()
+                for name, kind, _ in self._layout()
+            )
+            sealed = (keys[n].tobytes(), digest(content), b"", content)
+            row = Row._make((first_id + n, *numbers, *sealed))
+            yield row._replace(seal=seal_of(row))
+
+    def entries(self, rows: Iterable[Row]) -> Entries:
+        """Read the numbers of rows."""
+        columns = list(zip(*(row[1:8] for row in rows), strict=True))
+        if not columns:
+            return Entries.none()
+        kinds = 6 * [torch.int64] + [torch.float32]
+        pairs = zip(columns, kinds, strict=True)
+        return Entries(*(torch.tensor(column, dtype=kind) for column, kind in pairs))
+
+    def keys(self, rows: Iterable[Row]) -> torch.Tensor:
+        """Read the keys of rows, [n, d]."""
+        plain = np.frombuffer(b"".join(row.key for row in rows), "<f4").astype(np.float32)
+        return torch.from_numpy(plain.reshape(-1, self.identity.key_width))
+
+    def chunks(self, rows: list[Row | None]) -> Batch:
+        """Read the contents of rows, [n, 2C]; padding where there is None."""
+        batch = blank(self.identity.spaces, len(rows), 2 * self.identity.context_len)
+        for n, row in enumerate(rows):
+            if row is not None:
+                length = row.stop - row.start
+                for name, values in self._arrays(row).items():
+                    getattr(batch, name)[n, :length] = torch.from_numpy(values)
+                batch.timesteps[n, :length] = torch.arange(row.start, row.stop)
+                batch.mask[n, :length] = True
+        return batch
+
+    def problem(self, row: Row) -> str | None:
+        """Say what is wrong with a sealed row that no memory of this identity can hold."""
+        who, spaces = self.identity, self.identity.spaces
+        if not 0 <= row.task < MOST_TASKS:
+            return f"its task is {row.task}"
+        if not 0 <= row.start <= row.position < row.stop <= spaces.horizon:
+            return f"its steps {row.start}:{row.stop} do not hold its position {row.position}"
+        if row.stop - row.start > 2 * who.context_len:
+            return f"it has {row.stop - row.start} steps"
+        if len(row.key) != 4 * who.key_width:
+            return f"its key has {len(row.key)} bytes"
+        if not np.isfinite(np.frombuffer(row.key, "<f4")).all():
+            return "its key holds NaN or infinity"
+        return None
+
+    def content_problem(self, row: Row) -> str | None:
+        """Say what is wrong with the content of a whole row."""
+        if len(row.content) != self._bytes(row.stop - row.start):
+            return f"it has {len(row.content)} bytes"
+        problems = (
+            value_problem(name.replace("returns_to_go", "rewards"), values, self.identity.spaces)
+            for name, values in self._arrays(row).items()
+        )
+        return next((problem for problem in problems if problem), None)
+
+    def _layout(self) -> tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]:
+        """List the arrays of a content: name, stored type, shape of one step."""
+        spaces: TaskSpaces = self.identity.spaces
+        state, action = spaces.state, spaces.action
+        number = np.dtype("<f4")
+        return (
+            ("states", state.dtype.newbyteorder("<"), state.shape),
+            ("actions", action.dtype.newbyteorder("<"), action.shape),
+            ("rewards", number, ()),
+            ("returns_to_go", number, ()),
+        )
+
+    def _bytes(self, length: int) -> int:
+        return sum(length * math.prod(shape) * kind.itemsize for _, kind, shape in self._layout())
+
+    def _arrays(self, row: Row) -> dict[str, NDArray[Any]]:
+        """Cut a content into its arrays, [length, ...]."""
+        arrays, offset, length = {}, 0, row.stop - row.start
+        for name, kind, shape in self._layout():
+            count = length * math.prod(shape)
+            values = np.frombuffer(row.content, kind, count, offset)
+            arrays[name] = values.reshape(length, *shape).astype(kind.newbyteorder("="))
+            offset += count * kind.itemsize
+        return arrays
+
+
+def row_problem(row: Row, format: RowFormat) -> str | None:
+    """Say what is wrong with a row, its content aside."""
+    return format.problem(row) if is_sealed(row) else "it is not as it was written"
+
+
+def content_problem(row: Row, format: RowFormat) -> str | None:
+    """Say what is wrong with a row or with its content."""
+    whole = is_whole(row)
+    return format.problem(row) or format.content_problem(row) if whole else "its content is damaged"
+
+
+def some(ids: Iterable[int]) -> str:
+    """List ids, the first few of many."""
+    every = sorted(ids)
+    listed = ", ".join(map(str, every[:NAMED]))
+    return f"{listed}, ..." if len(every) > NAMED else listed

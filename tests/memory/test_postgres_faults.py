@@ -1,0 +1,262 @@
+"""Servers that stop, crash, freeze and lose connections: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from radt.memory.identity import MemoryBusyError, StoreError
+from radt.memory.store import open_store
+from tests.memory import postgres_clients
+from tests.memory.faults import WHO, assert_true
+from tests.memory.postgres import DATABASE, USER, TestServer, needs_server, place, running_server
+from tests.memory.stores import contents, some_trajectories, write
+from tests.memory.test_faults import start
+from tests.toys import TOY_GRID
+
+pytestmark = needs_server
+LIVED = some_trajectories(TOY_GRID)
+RESTARTS = [pytest.param(2, id="two"), pytest.param(20, id="twenty", marks=pytest.mark.long)]
+
+
+@pytest.fixture
+def server() -> Iterator[TestServer]:
+    """The server of all tests, running again after this one."""
+    server = running_server()
+    yield server
+    server.wait()
+
+
+def hurried(folder: Path, **seconds: float) -> Any:
+    """Open a memory as a client that does not wait long."""
+    from radt.memory.postgres.address import read_address
+    from radt.memory.postgres.server import Patience
+    from radt.memory.postgres.store import PostgresStore
+
+    name = place(folder).removeprefix("postgres:")
+    patience = Patience(**{"connect": 2.0, "answer": 2.0, "total": 0.4, **seconds})
+    return PostgresStore(name, WHO, True, read_address(), patience)
+
+
+def break_commits(patch: pytest.MonkeyPatch, before: bool, times: int = 1) -> Counter[str]:
+    """Lose the connection some times, right before or right after a commit."""
+    import psycopg
+
+    from radt.memory.postgres.server import Connection
+
+    real, seen = Connection.execute, Counter[str]()
+
+    def execute(self: Connection, query: Any, *rest: Any, **named: Any) -> Any:
+        seen[str(query)] += 1
+        if query != "COMMIT" or seen["COMMIT"] > times:
+            return real(self, query, *rest, **named)
+        if not before:
+            real(self, query, *rest, **named)
+        self.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    patch.setattr(Connection, "execute", execute)
+    return seen
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_write_whose_commit_was_not_answered_is_done_once(
+    before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_store(place(tmp_path), WHO)) as store:
+        write(store, LIVED[:1], WHO)
+        with monkeypatch.context() as patch:
+            seen = break_commits(patch, before)
+            write(store, LIVED[1:2], WHO)
+        assert seen["COMMIT"] == 2
+        assert store.entries.episode.unique().tolist() == [0, 1]
+        with monkeypatch.context() as patch:
+            break_commits(patch, before)
+            store.keep(store.entries.episode == 0)
+        write(store, LIVED[2:], WHO)
+        assert store.entries.episode.unique().tolist() == [0, 2, 3]
+        with closing(open_store(place(tmp_path), WHO, writing=False)) as again:
+            assert torch.equal(again.numbers, store.numbers)
+
+
+def test_a_commit_that_is_never_answered_is_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(hurried(tmp_path)) as store:
+        with monkeypatch.context() as patch:
+            break_commits(patch, before=False, times=1000)
+            with pytest.raises(StoreError, match="whether this write was kept is not known"):
+                write(store, LIVED[:1], WHO)
+        assert len(store.entries) == 0
+        store.refresh()
+        assert store.entries.episode.unique().tolist() == [0]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])
+def test_a_restart_is_not_noticed(how: signal.Signals, tmp_path: Path, server: TestServer) -> None:
+    with closing(open_store(place(tmp_path), WHO)) as store:
+        work: list[Callable[[], object]] = [
+            lambda: write(store, LIVED, WHO),
+            lambda: store.search(torch.ones(1, 6), 3, torch.tensor([1])),
+            lambda: store.chunks(torch.tensor([[1]])),
+            store.refresh,
+            lambda: store.keep(store.entries.task == 1),
+        ]
+        for number, each in enumerate(work):
+            server.restart(how) if number == 0 else server.drop_connections()
+            each()
+        assert set(store.entries.task.tolist()) == {1}
+
+
+def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(
+    tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(hurried(tmp_path)) as store:
+        write(store, LIVED[:1], WHO)
+        server.stop()
+        try:
+            for work in (store.refresh, lambda: write(store, LIVED[1:], WHO)):
+                says = r"failed \d+ times in \d s: nobody listens at the address. Next: check RADT_"
+                with pytest.raises(StoreError, match=says):
+                    work()
+        finally:
+            server.start()
+        with monkeypatch.context() as patch:
+            patch.setenv("RADT_MEMORY_DSN", "host=nobody.invalid")
+            with pytest.raises(StoreError, match="the name of its host is not known"):
+                hurried(tmp_path)
+        assert len(store.entries) == 3
+        write(store, LIVED[1:], WHO)
+        assert store.episodes == 4
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, server: TestServer) -> None:
+    """Its machine answers and its connections stay open, but nothing comes."""
+    with closing(hurried(tmp_path, answer=0.5, connect=1.0)) as store:
+        write(store, LIVED[:1], WHO)
+        server.freeze()
+        try:
+            with pytest.raises(StoreError, match="did not answer in time"):
+                store.search(torch.ones(1, 6), 3)
+        finally:
+            server.thaw()
+        write(store, LIVED[1:], WHO)
+        assert store.episodes == 4
+
+
+def test_a_writer_that_holds_the_others_up_is_waited_for_but_not_for_ever(
+    tmp_path: Path, server: TestServer
+) -> None:
+    import psycopg
+
+    with closing(hurried(tmp_path, answer=0.4)) as store:
+        schema = f'"{store.server.schema}"'
+        with psycopg.connect(server.dsn()) as other:
+            other.execute(f"SELECT * FROM {schema}.about FOR UPDATE")
+            with pytest.raises(StoreError, match=r"lock timeout \(LockNotAvailable, 55P03\)"):
+                write(store, LIVED, WHO)
+            store.refresh()  # readers do not wait for writers
+        write(store, LIVED, WHO)
+        with pytest.raises(StoreError, match=r"statement timeout \(QueryCanceled, 57014\)"):
+            store.server.run(lambda session: session.execute("SELECT pg_sleep(9)"))
+
+
+def test_what_does_not_pass_is_not_tried_again(
+    tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it waits"))
+    server.admin("DROP DATABASE IF EXISTS bare", "CREATE DATABASE bare")
+    for dsn, says in (
+        (server.dsn(password="wrong"), "refuses: it refuses the user or the password"),
+        (server.dsn(user="nobody_here"), "it refuses the user or the password"),
+        (server.dsn(database="not_there"), "it has no such user or database"),
+        (server.dsn(database="bare"), "permission denied.*42501.*run CREATE EXTENSION vector"),
+        (f"{server.dsn()}?sslmode=require", "does not agree on encryption"),
+    ):
+        monkeypatch.setenv("RADT_MEMORY_DSN", dsn)
+        with pytest.raises(StoreError, match=says):
+            hurried(tmp_path)
+
+
+def test_an_old_server_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running_server()
+    monkeypatch.setattr("radt.memory.postgres.server.OLDEST", 99)
+    with pytest.raises(StoreError, match="the server is PostgreSQL 16; 99 or newer is needed"):
+        hurried(tmp_path)
+
+
+def test_writes_are_on_the_disk_also_where_the_server_does_not_wait_for_it(
+    tmp_path: Path, server: TestServer
+) -> None:
+    server.admin(f"ALTER ROLE {USER} IN DATABASE {DATABASE} SET synchronous_commit = off")
+    try:
+        with closing(hurried(tmp_path)) as store:
+            shown = store.server.run(lambda session: session.execute("SHOW synchronous_commit"))
+            assert shown.fetchone() == ("on",)
+    finally:
+        server.admin(f"ALTER ROLE {USER} IN DATABASE {DATABASE} RESET synchronous_commit")
+
+
+def test_another_memory_in_its_place_is_noticed(tmp_path: Path, server: TestServer) -> None:
+    with closing(hurried(tmp_path)) as store:
+        write(store, LIVED, WHO)
+        server.admin(f'DROP SCHEMA "{store.server.schema}" CASCADE')
+        hurried(tmp_path).close()
+        for use in (store.refresh, lambda: write(store, LIVED, WHO)):
+            with pytest.raises(StoreError, match="holds 0 writes and held 1 before"):
+                use()
+
+
+def test_a_child_process_cannot_use_what_it_inherited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, parent = hurried(tmp_path), os.getpid()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: parent + 1)
+        with pytest.raises(MemoryBusyError, match=f"opened by process {parent}"):
+            write(store, LIVED, WHO)
+    write(store, LIVED, WHO)
+    store.close()
+
+
+@pytest.mark.parametrize("restarts", RESTARTS)
+def test_two_writing_processes_and_restarts(
+    restarts: int, tmp_path: Path, server: TestServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = 10 * restarts
+    jobs = [
+        start(postgres_clients.write_some, place(tmp_path), server.dsn(), client, count)
+        for client in (0, 1)
+    ]
+    told = [0, 0]
+    for number in range(restarts):
+        for client, (receiver, _) in enumerate(jobs):
+            while told[client] < count and told[client] < 10 * number + 5:
+                assert receiver.poll(postgres_clients.PATIENT), "a client hangs"
+                told[client] = int(receiver.recv_bytes()) + 1
+        server.restart(signal.SIGQUIT if number % 2 else signal.SIGINT)
+    for client, (receiver, process) in enumerate(jobs):
+        while told[client] < count:
+            assert receiver.poll(postgres_clients.PATIENT), "a client hangs"
+            told[client] = int(receiver.recv_bytes()) + 1
+        process.join(postgres_clients.PATIENT)
+        assert process.exitcode == 0
+    with closing(open_store(place(tmp_path), WHO, writing=False)) as store:
+        found = contents(store)
+    written = [postgres_clients.lived(client, n) for client in (0, 1) for n in range(count)]
+    steps = {one.episode: -(-len(one) // WHO.context_len) for one in written}
+    assert Counter(found.entries.age.tolist()) == steps  # each of them, and none twice
+    assert len(found.entries.episode.unique()) == 2 * count
+    assert_true(found)
+    with capsys.disabled():
+        print(f"\n2 writing processes, {restarts} restarts of the server: ", end="")
+        print(f"{2 * count} acknowledged writes, none lost, none twice")

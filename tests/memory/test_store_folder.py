@@ -1,0 +1,351 @@
+"""The folder store: what is in it, who may open it, and what is found again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from radt.memory import about
+from radt.memory.about import State
+from radt.memory.folder.acknowledged import Acknowledged, acknowledge, read_acknowledged
+from radt.memory.folder.rewrite import compact, export, read_exported, read_memory
+from radt.memory.folder.store import FolderStore
+from radt.memory.folder.verify import repair, verify
+from radt.memory.identity import (
+    Identity,
+    MemoryBusyError,
+    MemoryFileError,
+    MemoryMismatchError,
+)
+from radt.memory.store import NewEntries, open_store
+from radt.registry import UnknownNameError
+from tests.contracts.store import assert_same_steps
+from tests.memory.stores import WIDTH, contents, filled_folder, identity, some_trajectories, write
+from tests.toys import TOY_GRID, TOY_REACH
+
+WHO = identity(TOY_GRID.spaces)
+LIVED = some_trajectories(TOY_GRID)
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "memory-format-1"
+
+
+def assert_same(one: NewEntries, other: NewEntries) -> None:
+    for name in one.entries.__dataclass_fields__:
+        assert torch.equal(getattr(one.entries, name), getattr(other.entries, name)), name
+    assert torch.equal(one.keys, other.keys)
+    assert_same_steps(one.chunks, other.chunks)
+
+
+def tamper(folder: Path, statement: str) -> None:
+    """Change a folder's database behind radt's back."""
+    with closing(sqlite3.connect(folder / "entries-000001.sqlite3")) as database:
+        database.execute(statement)
+        database.commit()
+
+
+def reader(folder: Path) -> FolderStore:
+    return FolderStore(folder, WHO, writing=False)
+
+
+def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    store = filled_folder(tmp_path / "m")
+    before = contents(store)
+    store.close()
+    for writing in (False, True):
+        with closing(FolderStore(tmp_path / "m", WHO, writing)) as again:
+            assert_same(contents(again), before)
+            assert again.episodes == 4
+            assert again.state == store.state
+
+
+def test_what_was_forgotten_stays_forgotten(tmp_path: Path) -> None:
+    with closing(filled_folder(tmp_path)) as store:
+        store.keep(store.entries.task == 1)
+        write(store, LIVED[:1], WHO)
+        before = contents(store)
+    with closing(reader(tmp_path)) as again:
+        assert_same(contents(again), before)
+        assert again.entries.episode.unique().tolist() == [2, 3, 4]
+    assert verify(tmp_path).is_sound
+
+
+def test_readers_follow_the_writer(tmp_path: Path) -> None:
+    with closing(filled_folder(tmp_path)) as store, closing(reader(tmp_path)) as other:
+        assert_same(contents(other), contents(store))
+        removals = other.removals
+        write(store, LIVED[:2], WHO)
+        assert len(other.entries) < len(store.entries)
+        other.refresh()
+        assert other.removals == removals
+        assert_same(contents(other), contents(store))
+        assert torch.equal(other.numbers, store.numbers)
+        store.keep(store.entries.episode != 1)
+        write(store, LIVED[2:], WHO)
+        other.refresh()
+        assert other.removals == removals + 1
+        assert_same(contents(other), contents(store))
+        assert torch.equal(other.numbers, store.numbers)
+
+
+def test_what_the_writer_forgets_is_padding_to_a_reader_that_did_not_look(tmp_path: Path) -> None:
+    with closing(filled_folder(tmp_path)) as store, closing(reader(tmp_path)) as other:
+        store.keep(store.entries.task == 1)
+        chunks = other.chunks(torch.arange(len(other.entries))[:, None])
+        assert torch.equal(chunks.mask.any(1), other.entries.task == 1)
+
+
+def test_readers_follow_through_a_compaction(tmp_path: Path) -> None:
+    with closing(filled_folder(tmp_path)) as store:
+        store.keep(store.entries.task == 1)
+        before = contents(store)
+    with closing(reader(tmp_path)) as other:
+        old = other.numbers
+        compact(tmp_path)
+        assert_same(contents(other), before)  # still of the old database
+        other.refresh()
+        assert_same(contents(other), before)
+        assert int(other.numbers.min()) > int(old.max())
+    assert [path.name for path in sorted(tmp_path.glob("*.sqlite3"))] == ["entries-000002.sqlite3"]
+
+
+def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
+    with closing(filled_folder(tmp_path)):
+        message = (
+            rf"process {os.getpid()} is writing to the memory in .*writer\.lock.*writing=False"
+        )
+        with pytest.raises(MemoryBusyError, match=message):
+            FolderStore(tmp_path, WHO, writing=True)
+        for work in (compact, repair):
+            with pytest.raises(MemoryBusyError, match="one process writes at a time"):
+                work(tmp_path)
+    FolderStore(tmp_path, WHO, writing=True).close()
+
+
+def test_readers_cannot_write(tmp_path: Path) -> None:
+    filled_folder(tmp_path).close()
+    with closing(reader(tmp_path)) as store:
+        with pytest.raises(MemoryBusyError, match="opened for reading"):
+            write(store, LIVED, WHO)
+        with pytest.raises(MemoryBusyError, match="opened for reading"):
+            store.keep(store.entries.task == 1)
+
+
+@pytest.mark.parametrize(
+    ("other", "what", "rescue"),
+    [
+        (replace(WHO, embedder="ffff"), "embedder: '0123456789abcdef'.*'ffff' here", "re-embed"),
+        (replace(WHO, key_width=7), f"key_width: {WIDTH} in the memory, 7 here", "re-embed"),
+        (replace(WHO, context_len=5), "context_len: 4 in the memory, 5 here", "import"),
+        (identity(TOY_REACH.spaces), "spaces.state.kind: 'discrete'.* 'vector' here", "import"),
+    ],
+)
+def test_another_agents_memory_is_refused(
+    other: Identity, what: str, rescue: str, tmp_path: Path
+) -> None:
+    filled_folder(tmp_path).close()
+    for writing in (False, True):
+        with pytest.raises(MemoryMismatchError, match=what) as caught:
+            FolderStore(tmp_path, other, writing)
+        assert f"radt memory {rescue}" in str(caught.value)
+    FolderStore(tmp_path, WHO, writing=True).close()  # and nothing is left locked
+
+
+def test_there_is_no_memory_where_there_is_none(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "none"):
+        with pytest.raises(MemoryFileError, match="there is no memory in"):
+            reader(place)
+        with pytest.raises(MemoryFileError, match="there is no memory in"):
+            verify(place)
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(MemoryFileError, match="is a file, but a memory is a folder"):
+        FolderStore(tmp_path / "file", WHO, writing=True)
+
+
+def test_places_are_named_by_kind_and_address(tmp_path: Path) -> None:
+    for place in (f"folder:{tmp_path / 'a'}", str(tmp_path / "b"), tmp_path / "c"):
+        with closing(open_store(place, WHO)) as store:
+            assert isinstance(store, FolderStore)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c"}
+    with closing(open_store("ram:", WHO)) as store:
+        assert store.place == "RAM"
+    with pytest.raises(UnknownNameError, match="unknown store 'flder'; did you mean 'folder'"):
+        open_store("flder:x", WHO)
+
+
+def test_a_child_process_cannot_use_what_it_inherited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled_folder(tmp_path)
+    parent = os.getpid()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: parent + 1)
+        for use in (store.refresh, lambda: write(store, LIVED, WHO)):
+            with pytest.raises(MemoryBusyError, match=f"opened by process {parent}"):
+                use()
+        store.close()  # leaves the parent's connection alone
+    write(store, LIVED, WHO)
+    store.close()
+
+
+def test_an_unfinished_folder_is_finished(tmp_path: Path) -> None:
+    """Killed between making the database and saying that it counts."""
+    FolderStore(tmp_path, WHO, writing=True).close()
+    (tmp_path / "acknowledged").unlink()
+    with closing(FolderStore(tmp_path, WHO, writing=True)) as store:
+        assert store.state == State()
+        write(store, LIVED, WHO)
+    (tmp_path / "acknowledged").unlink()
+    for writing in (False, True):
+        with pytest.raises(MemoryFileError, match="acknowledged is damaged or missing"):
+            FolderStore(tmp_path, WHO, writing)
+
+
+def test_leftovers_of_a_killed_compaction_are_removed(tmp_path: Path) -> None:
+    filled_folder(tmp_path).close()
+    shutil.copy(tmp_path / "entries-000001.sqlite3", tmp_path / "entries-000002.sqlite3")
+    (tmp_path / ".entries-000002.sqlite3.1234.tmp").write_bytes(b"half")
+    FolderStore(tmp_path, WHO, writing=True).close()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "acknowledged",
+        "entries-000001.json",
+        "entries-000001.sqlite3",
+        "writer.lock",
+    }
+
+
+def test_a_write_that_was_not_acknowledged_any_more_counts_when_it_is_whole(tmp_path: Path) -> None:
+    """Killed between the commit and the acknowledgement."""
+    store = filled_folder(tmp_path)
+    before = contents(store)
+    store.close()
+    acknowledge(tmp_path, Acknowledged(1, store.state.writes - 1))
+    acknowledge(tmp_path, Acknowledged(1, store.state.writes - 2))
+    with closing(FolderStore(tmp_path, WHO, writing=True)) as again:
+        assert_same(contents(again), before)
+    assert read_acknowledged(tmp_path) == Acknowledged(1, store.state.writes)
+
+
+def test_lost_writes_are_noticed(tmp_path: Path) -> None:
+    store = filled_folder(tmp_path)
+    store.close()
+    acknowledge(tmp_path, Acknowledged(1, store.state.writes + 2))
+    message = "its last 2 acknowledged writes are missing; `radt memory verify"
+    with pytest.raises(MemoryFileError, match=message):
+        reader(tmp_path)
+    assert not verify(tmp_path).is_sound
+    done = repair(tmp_path)
+    assert (done.kept, done.missing_writes) == (store.state.entries, 2)
+    assert verify(tmp_path).is_sound
+
+
+def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
+    filled_folder(tmp_path).close()
+    trigger = "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM about; END"
+    tamper(tmp_path, trigger)
+    with pytest.raises(MemoryFileError, match="is no memory"):
+        reader(tmp_path)
+
+
+def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(about, "FORMAT", 2)
+        filled_folder(tmp_path).close()
+    with pytest.raises(MemoryFileError, match="it has format 2, this radt reads 1"):
+        reader(tmp_path)
+
+
+def test_an_edited_entry_is_named(tmp_path: Path) -> None:
+    filled_folder(tmp_path).close()
+    tamper(tmp_path, "UPDATE entries SET total_return = 99 WHERE id = 3")
+    with pytest.raises(MemoryFileError, match=r"entry 3 is damaged .*radt memory repair"):
+        reader(tmp_path)
+    found = verify(tmp_path)
+    assert found.lost == (3,)
+    assert found.problems == ("entry 3: its content is damaged",)
+    done = repair(tmp_path)
+    assert (done.lost, done.kept) == ((3,), found.whole)
+    assert Path(done.aside, "entries-000001.sqlite3").exists()
+    assert verify(tmp_path).is_sound
+
+
+def test_a_changed_content_is_noticed_when_it_is_read(tmp_path: Path) -> None:
+    filled_folder(tmp_path).close()
+    changed = "UPDATE entries SET content = zeroblob(length(content)) WHERE id = 2"
+    tamper(tmp_path, changed)
+    with closing(reader(tmp_path)) as store:
+        store.chunks(torch.tensor([[0], [2]]))
+        with pytest.raises(MemoryFileError, match="entry 2 is damaged"):
+            store.chunks(torch.tensor([[0], [1]]))
+    assert verify(tmp_path).lost == (2,)
+
+
+def test_a_lost_entry_is_noticed(tmp_path: Path) -> None:
+    filled_folder(tmp_path).close()
+    tamper(tmp_path, "DELETE FROM entries WHERE id = 4")
+    with pytest.raises(MemoryFileError, match="10 entries are expected, 9 were found"):
+        reader(tmp_path)
+    assert verify(tmp_path).lost == (4,)
+
+
+def test_nothing_is_repaired_where_nothing_is_damaged(tmp_path: Path) -> None:
+    with closing(filled_folder(tmp_path)) as store:
+        before = contents(store)
+    done = repair(tmp_path)
+    assert (done.aside, done.lost) == ("", ())
+    with closing(reader(tmp_path)) as store:
+        assert_same(contents(store), before)
+        assert store.generation == 1
+
+
+def test_compacting_keeps_all_and_gives_room_back(tmp_path: Path) -> None:
+    with closing(filled_folder(tmp_path, times=20)) as store:
+        store.keep(store.entries.episode > 70)
+        before = contents(store)
+    done = compact(tmp_path)
+    assert done.bytes_after < done.bytes_before
+    with closing(FolderStore(tmp_path, WHO, writing=True)) as store:
+        assert_same(contents(store), before)
+        assert store.episodes == 80
+        write(store, LIVED, WHO)
+    assert verify(tmp_path).is_sound
+
+
+def test_an_exported_file_holds_the_memory(tmp_path: Path) -> None:
+    with closing(filled_folder(tmp_path / "m")) as store:
+        store.keep(store.entries.task == 1)
+        before = contents(store)
+        assert export(tmp_path / "m", tmp_path / "out.memory") == len(store.entries)
+    who, entries = read_exported(tmp_path / "out.memory")
+    assert who == WHO
+    assert_same(entries, before)
+    assert_same(read_memory(str(tmp_path / "m"))[1], before)
+    with pytest.raises(MemoryFileError, match="exists; remove it or name another"):
+        export(tmp_path / "m", tmp_path / "out.memory")
+    whole = (tmp_path / "out.memory").read_bytes()
+    (tmp_path / "out.memory").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(MemoryFileError, match=r"out\.memory"):
+        read_exported(tmp_path / "out.memory")
+
+
+def test_the_format_of_today_is_read_for_ever(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURE / "folder", tmp_path / "m")
+    said = json.loads((FIXTURE / "expected.json").read_text())
+    for writing in (False, True):
+        with closing(FolderStore(tmp_path / "m", WHO, writing)) as store:
+            assert store.entries.task.tolist() == said["task"]
+            assert store.entries.total_return.tolist() == said["total_return"]
+            assert store.keys.tolist() == said["keys"]
+            chunks = contents(store).chunks
+            assert chunks.states.tolist() == said["states"]
+            assert chunks.returns_to_go.tolist() == said["returns_to_go"]
+    assert verify(tmp_path / "m").is_sound
+    assert read_exported(FIXTURE / "exported.memory")[1].keys.tolist() == said["keys"]
