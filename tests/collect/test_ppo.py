@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from radt.collect.minibatch import Experience, minibatches, normalise
+from radt.collect.loss import output_gradients
+from radt.collect.minibatch import Experience, minibatches, normalise, of_samples
 from radt.collect.networks import HIDDEN, POLICY, VALUE, ActorCritics, Adam, orthogonal
 from radt.collect.ppo import (
     CollectConfig,
     GroupLearner,
     network_inputs,
-    output_gradients,
     paper_config,
 )
 from radt.collect.rollout import Actor, Rollout, StateIndex, advantages
@@ -100,6 +100,20 @@ def test_gradients_over_distinct_states_equal_autograd_over_all_samples() -> Non
     assert count == STEPS // BATCH
 
 
+def test_samples_one_by_one_have_the_same_gradient() -> None:
+    networks = make_networks()
+    experience, inputs = make_experience()
+    order = np.tile(np.arange(STEPS), (TASKS, 1))
+    rows = np.arange(BATCH)
+    batch = next(minibatches(experience, order, BATCH, ACTIONS, STATES, torch.float64))
+    networks.backward(output_gradients(networks.forward(inputs[batch.states]), batch, CONFIG))
+    expected = networks.parameters.gradients.clone()
+    samples = of_samples(rows, experience, ACTIONS, torch.float64)
+    seen = inputs[torch.from_numpy(experience.states[:, rows])]
+    networks.backward(output_gradients(networks.forward(seen), samples, CONFIG))
+    torch.testing.assert_close(networks.parameters.gradients, expected, rtol=1e-9, atol=1e-9)
+
+
 def test_a_minibatch_keeps_every_sample() -> None:
     experience, _ = make_experience()
     order = np.tile(np.arange(STEPS), (TASKS, 1))
@@ -122,7 +136,7 @@ def test_normalised_advantages_equal_torch() -> None:
 
 def test_clipping_and_adam_equal_torch_for_each_task() -> None:
     networks = make_networks()
-    optimiser = Adam(networks, learning_rate=3e-3, epsilon=1e-5)
+    optimiser = Adam(networks.parameters, learning_rate=3e-3, epsilon=1e-5)
     twins = [
         [torch.nn.Parameter(block.view(TASKS, -1)[task].clone()) for block in networks.weights]
         for task in range(TASKS)
@@ -130,13 +144,14 @@ def test_clipping_and_adam_equal_torch_for_each_task() -> None:
     others = [torch.optim.Adam(twin, lr=3e-3, eps=1e-5) for twin in twins]
     rng = np.random.default_rng(0)
     for scale in (1e-3, 1.0, 1e-2, 10.0):  # clipped and not
-        networks.gradients.copy_(torch.from_numpy(rng.normal(size=len(networks.gradients)) * scale))
+        gradients = networks.parameters.gradients
+        gradients.copy_(torch.from_numpy(rng.normal(size=len(gradients)) * scale))
         for task, (twin, other) in enumerate(zip(twins, others, strict=True)):
             for parameter, block in zip(twin, networks.weight_gradients, strict=True):
                 parameter.grad = block.view(TASKS, -1)[task].clone()
             torch.nn.utils.clip_grad_norm_(twin, 0.5)
             other.step()
-        networks.clip_gradients(0.5)
+        networks.parameters.clip_gradients(0.5)
         optimiser.step()
     for task, twin in enumerate(twins):
         for parameter, block in zip(twin, networks.weights, strict=True):
@@ -176,7 +191,8 @@ def test_advantages_equal_a_plain_loop() -> None:
     states, after = rng.integers(STATES, size=(2, *shape))
     rollout = Rollout(states, states, rng.random(shape, np.float32), terminated, truncated, after)
     values = rng.normal(size=(TASKS, STATES))
-    estimates, targets = advantages(rollout, values, 0.9, 0.8)
+    now, then = values[np.arange(TASKS), states], values[np.arange(TASKS), after]
+    estimates, targets = advantages(rollout, now, then, 0.9, 0.8)
     for task in range(TASKS):
         expected = 0.0
         for step in reversed(range(len(states))):
@@ -185,7 +201,6 @@ def test_advantages_equal_a_plain_loop() -> None:
             error = rollout.rewards[step, task] + 0.9 * future - values[task, states[step, task]]
             expected = error + (0.0 if last else 0.9 * 0.8 * expected)
             assert estimates[step, task] == pytest.approx(expected)
-    now = values[np.arange(TASKS), states]
     np.testing.assert_allclose(targets, estimates + now)
 
 
@@ -203,7 +218,7 @@ def test_state_numbers_and_inputs() -> None:
 
 def test_a_rollout_follows_its_tables_and_the_environment() -> None:
     suite = SUITES["dark-room-10x10"]
-    actor = Actor(suite.make_vec((0, 1)), StateIndex(suite.spaces.state), [0, 1])
+    actor = Actor(suite.make_vec((0, 1)), [0, 1], StateIndex(suite.spaces.state).of)
     tables = np.zeros((2, 100, 5))
     tables[0, :, 1] = 1.0  # right
     tables[1, :, 2] = 1.0  # down

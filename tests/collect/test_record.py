@@ -9,16 +9,24 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
-from radt.collect import CollectConfig, CollectError, CollectProgress, collect
+from radt.collect import (
+    AnnealedOptions,
+    CollectConfig,
+    CollectError,
+    CollectProgress,
+    RecurrentConfig,
+    collect,
+)
 from radt.collect.parts import PARTS, identity, part_path, plan, read_part
-from radt.collect.workers import locked
 from radt.data import read_manifest
 from radt.envs import SUITES, DarkRoomSuite
+from radt.files import locked
 
 TASKS = (0, 1, 2, 3, 4)
 CONFIG = CollectConfig(
@@ -28,6 +36,19 @@ CONFIG = CollectConfig(
     tasks_per_group=3,
     rollouts_per_part=2,
 )
+
+RECURRENT = RecurrentConfig(
+    keep_above=None,
+    envs_per_task=2,
+    units=6,
+    n_steps=100,
+    batch_size=100,
+    n_epochs=1,
+    transitions=1500,
+    tasks_per_group=3,
+    rollouts_per_part=2,
+)
+CONFIGS = {"ppo": CONFIG, "ppo-lstm": RECURRENT}
 
 
 def tiny_suite(name: str = "dark-room-10x10") -> DarkRoomSuite:
@@ -40,18 +61,29 @@ def hashes(folder: Path) -> list[tuple[int, str]]:
     return [(entry.task, entry.sha256) for entry in read_manifest(folder).files]
 
 
+def record(source: str, folder: Path, **how: Any) -> Path:
+    how = {"workers": 1, "quiet": True, **how}
+    return collect(tiny_suite(), CONFIGS[source], folder, source=source, **how)
+
+
+@pytest.fixture(scope="module", params=list(CONFIGS))
+def source(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Collect once without a break."""
-    return collect(tiny_suite(), CONFIG, tmp_path_factory.mktemp("whole"), workers=1, quiet=True)
+    return record(source, tmp_path_factory.mktemp("whole"))
 
 
-def test_the_dataset_holds_every_transition_in_order(finished: Path) -> None:
+def test_the_dataset_holds_every_transition_in_order(source: str, finished: Path) -> None:
     manifest = read_manifest(finished)
     assert [entry.task for entry in manifest.files] == list(TASKS)
     assert {entry.transitions for entry in manifest.files} == {1500}
-    assert {entry.episodes for entry in manifest.files} == {15}
-    assert manifest.hyper_parameters["n_steps"] == 256
+    assert {entry.episodes for entry in manifest.files} == {15 if source == "ppo" else 14}
+    assert manifest.source == source
+    assert manifest.hyper_parameters["n_steps"] == CONFIGS[source].n_steps
     assert manifest.env_spec["room"]["width"] == 10
     assert manifest.wall_seconds > 0
     assert not (finished / PARTS).exists()
@@ -61,8 +93,10 @@ def test_the_recorded_steps_obey_the_environment(finished: Path) -> None:
     suite = tiny_suite()
     with h5py.File(finished / "task-00002.h5") as file:
         states, actions, rewards = (file[name][:] for name in ("states", "actions", "rewards"))
+        assert set(file["lengths"][:]) == {100}
+        episodes = len(file["lengths"])
     env = suite.make(2)
-    for episode in range(15):
+    for episode in range(episodes):
         state, _ = env.reset()
         for step in range(episode * 100, episode * 100 + 100):
             assert state.tolist() == states[step].tolist()
@@ -70,9 +104,11 @@ def test_the_recorded_steps_obey_the_environment(finished: Path) -> None:
             assert reward == rewards[step]
 
 
-def test_two_workers_make_the_same_files_as_one(finished: Path, tmp_path: Path) -> None:
+def test_two_workers_make_the_same_files_as_one(
+    source: str, finished: Path, tmp_path: Path
+) -> None:
     news: list[CollectProgress] = []
-    collect(tiny_suite(), CONFIG, tmp_path, workers=2, progress=news.append)
+    record(source, tmp_path, workers=2, progress=news.append)
     assert hashes(tmp_path) == hashes(finished)
     assert news[-1].transitions == news[-1].total == 5 * 1500
     assert all(0 <= report.recent_return <= 100 for report in news)
@@ -82,7 +118,9 @@ class Killed(BaseException):
     """Stands for the end of the process at any report."""
 
 
-def collect_with_kills(folder: Path, suite: DarkRoomSuite, kills: int, seed: int) -> None:
+def collect_with_kills(
+    folder: Path, suite: DarkRoomSuite, kills: int, seed: int, source: str = "ppo"
+) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(kills):
         left = int(rng.integers(1, 5))
@@ -94,15 +132,17 @@ def collect_with_kills(folder: Path, suite: DarkRoomSuite, kills: int, seed: int
                 raise Killed
 
         try:
-            collect(suite, CONFIG, folder, workers=1, progress=stop)
+            collect(suite, CONFIGS[source], folder, workers=1, progress=stop, source=source)
         except Killed:
             continue
-    collect(suite, CONFIG, folder, workers=1, quiet=True)
+    collect(suite, CONFIGS[source], folder, workers=1, quiet=True, source=source)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_killed_between_rollouts_and_resumed(finished: Path, tmp_path: Path, seed: int) -> None:
-    collect_with_kills(tmp_path, tiny_suite(), kills=6, seed=seed)
+def test_killed_between_rollouts_and_resumed(
+    source: str, finished: Path, tmp_path: Path, seed: int
+) -> None:
+    collect_with_kills(tmp_path, tiny_suite(), kills=6, seed=seed, source=source)
     assert hashes(tmp_path) == hashes(finished)
 
 
@@ -117,18 +157,18 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from radt.collect import collect
-from tests.collect.test_record import CONFIG, tiny_suite
+from tests.collect.test_record import record
 
 if __name__ == "__main__":
-    collect(tiny_suite(), CONFIG, Path(sys.argv[1]), workers=2, progress=lambda news: print("."))
+    record(sys.argv[1], Path(sys.argv[2]), workers=2, progress=lambda news: print("."))
 """
 
 
-def kill_at_random(folder: Path, script: Path, rng: np.random.Generator) -> None:
+def kill_at_random(source: str, folder: Path, script: Path, rng: np.random.Generator) -> None:
     root = Path(__file__).parents[2]
     path = os.pathsep.join([str(root), str(root / "src")])
     process = subprocess.Popen(
-        [sys.executable, "-u", str(script), str(folder)],
+        [sys.executable, "-u", str(script), source, str(folder)],
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
     )
@@ -143,26 +183,29 @@ def kill_at_random(folder: Path, script: Path, rng: np.random.Generator) -> None
 @pytest.mark.parametrize(
     "kills", [pytest.param(1, id="once"), pytest.param(10, id="ten", marks=pytest.mark.long)]
 )
-def test_sigkill_and_resume(finished: Path, tmp_path: Path, kills: int) -> None:
+def test_sigkill_and_resume(source: str, finished: Path, tmp_path: Path, kills: int) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     folder = tmp_path / "data"
     rng = np.random.default_rng(kills)
     for _ in range(kills):
-        kill_at_random(folder, script, rng)
-    collect(tiny_suite(), CONFIG, folder, workers=1, quiet=True)
+        kill_at_random(source, folder, script, rng)
+    record(source, folder)
     assert hashes(folder) == hashes(finished)
 
 
-def test_a_finished_dataset_is_left_alone(finished: Path) -> None:
+def test_a_finished_dataset_is_left_alone(source: str, finished: Path) -> None:
     before = (finished / "manifest.json").stat().st_mtime_ns
-    collect(tiny_suite(), CONFIG, finished, quiet=True)
+    record(source, finished)
     assert (finished / "manifest.json").stat().st_mtime_ns == before
 
 
-def test_another_configuration_is_refused(finished: Path, tmp_path: Path) -> None:
+def test_another_configuration_is_refused(source: str, finished: Path, tmp_path: Path) -> None:
+    other: Any = replace(CONFIGS[source], seed=1)
     with pytest.raises(CollectError, match=r"config.seed: 0 there, 1 now"):
-        collect(tiny_suite(), replace(CONFIG, seed=1), finished, quiet=True)
+        collect(tiny_suite(), other, finished, quiet=True, source=source)
+    with pytest.raises(CollectError, match=rf"source: '{source}' there, 'annealed' now"):
+        collect(tiny_suite(), AnnealedOptions(), finished, quiet=True, source="annealed")
 
     def stop(_: CollectProgress) -> None:
         raise Killed

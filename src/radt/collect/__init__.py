@@ -1,7 +1,34 @@
-"""The data source: PPO on every task at once, with its whole learning history recorded."""
+"""Data sources: who acts while learning histories are recorded, and how that becomes a dataset."""
 
-from radt.collect.parts import CollectError
+from radt.collect import annealed, ppo, ppo_lstm  # which register themselves
+from radt.collect.annealed import AnnealedOptions
 from radt.collect.ppo import CollectConfig, paper_config
-from radt.collect.record import CollectProgress, collect
+from radt.collect.ppo_lstm import RecurrentConfig
+from radt.collect.record import collect
+from radt.collect.source import (
+    SOURCES,
+    CollectError,
+    CollectProgress,
+    Forecast,
+    Recorded,
+    Request,
+    SourceEntry,
+)
 
-__all__ = ["CollectConfig", "CollectError", "CollectProgress", "collect", "paper_config"]
+__all__ = [
+    "SOURCES",
+    "AnnealedOptions",
+    "CollectConfig",
+    "CollectError",
+    "CollectProgress",
+    "Forecast",
+    "Recorded",
+    "RecurrentConfig",
+    "Request",
+    "SourceEntry",
+    "annealed",
+    "collect",
+    "paper_config",
+    "ppo",
+    "ppo_lstm",
+]

@@ -43,7 +43,7 @@ class Experience:
 class Minibatch:
     """One minibatch of every task: sums over samples for D states each, padded with weight 0."""
 
-    states: Tensor  # [tasks, D] state indices
+    states: Tensor  # [tasks, D] state indices, or those of samples in a rollout
     visits: Tensor  # [tasks, D] share of the samples
     returns: Tensor  # [tasks, D] sum of returns / samples
     probabilities: Tensor  # [tasks, actions, D] under the acting policy, 1 where never taken
@@ -102,6 +102,25 @@ def minibatches(
             ),
         )
         start = stop
+
+
+def of_samples(
+    rows: Integers, experience: Experience, actions: int, dtype: torch.dtype = torch.float32
+) -> Minibatch:
+    """Make a minibatch of the samples `rows` [D] of every task, where no state repeats."""
+    taken = torch.from_numpy(experience.actions[:, rows]).unsqueeze(1)  # [tasks, 1, D]
+    share = torch.from_numpy(normalise(experience.advantages[:, rows]) / len(rows)).to(dtype)
+    returns = torch.from_numpy(experience.returns[:, rows] / len(rows)).to(dtype)
+    chosen = torch.from_numpy(experience.probabilities[:, rows]).to(dtype)
+    empty = torch.zeros(len(taken), actions, len(rows), dtype=dtype)
+    return Minibatch(
+        states=torch.from_numpy(rows).expand(len(taken), -1),
+        visits=torch.full_like(returns, 1 / len(rows)),
+        returns=returns,
+        probabilities=torch.ones_like(empty).scatter_(1, taken, chosen.unsqueeze(1)),
+        gains=empty.scatter(1, taken, share.clamp(min=0).unsqueeze(1)),
+        losses=empty.scatter(1, taken, share.clamp(max=0).unsqueeze(1)),
+    )
 
 
 def normalise(advantages: Floats) -> Floats:

@@ -35,8 +35,44 @@ class _Buffers:
     errors: Tensor  # [2 * tasks, D, HIDDEN]
 
 
+class Parameters:
+    """The weights of two networks per task in one flat tensor, and their gradients in another."""
+
+    def __init__(self, tasks: int, shapes: Sequence[tuple[int, int]], dtype: torch.dtype) -> None:
+        """Make room for one [2 * tasks, rows, columns] block per layer."""
+        self.tasks, self._shapes = tasks, shapes
+        size = 2 * tasks * sum(rows * columns for rows, columns in shapes)
+        self.values = torch.zeros(size, dtype=dtype)
+        self.gradients = torch.zeros(size, dtype=dtype)
+        self.blocks = self._by_layer(self.values)
+        self.gradient_blocks = self._by_layer(self.gradients)
+
+    def _by_layer(self, flat: Tensor) -> list[Tensor]:
+        nets = 2 * self.tasks
+        blocks = flat.split([nets * rows * columns for rows, columns in self._shapes])
+        return [block.view(nets, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
+
+    def clip_gradients(self, max_norm: float) -> None:
+        """Shorten each task's gradient to `max_norm`, as clip_grad_norm_ does for one network."""
+        blocks = [block.view(self.tasks, -1) for block in self.gradient_blocks]
+        norms = torch.stack([torch.linalg.vector_norm(block, dim=1) for block in blocks])
+        norm = torch.linalg.vector_norm(norms, dim=0)  # [tasks]
+        scale = (max_norm / (norm + 1e-6)).clamp_(max=1.0).unsqueeze(1)
+        for block in blocks:
+            block.mul_(scale)
+
+
+def layer_shapes(inputs: int, actions: int) -> tuple[tuple[int, int], ...]:
+    """Return rows and columns of the three layers.
+
+    The value network has as many outputs as the policy so that both fit one batch; those after the
+    first get no gradient and stay 0.
+    """
+    return (inputs + 1, HIDDEN), (HIDDEN + 1, HIDDEN), (actions, HIDDEN + 1)
+
+
 class ActorCritics:
-    """The policy and value networks of many tasks, their gradients and their optimiser."""
+    """The policy and value networks of many tasks, and their gradients."""
 
     def __init__(
         self,
@@ -45,26 +81,18 @@ class ActorCritics:
         actions: int,
         max_states: int,
         dtype: torch.dtype = torch.float32,
+        parameters: Parameters | None = None,
     ) -> None:
+        """Draw the weights; they are the last layers of `parameters` where those are given."""
         self.tasks, self.inputs, self.actions = len(generators), inputs, actions
-        # The value network has as many outputs as the policy so that both fit one batch; those
-        # after the first get no gradient and stay 0.
-        self._shapes = ((inputs + 1, HIDDEN), (HIDDEN + 1, HIDDEN), (actions, HIDDEN + 1))
-        size = 2 * self.tasks * sum(rows * columns for rows, columns in self._shapes)
-        self.parameters = torch.zeros(size, dtype=dtype)
-        self.gradients = torch.zeros(size, dtype=dtype)
-        self.weights = self._by_layer(self.parameters)
-        self.weight_gradients = self._by_layer(self.gradients)
+        shapes = layer_shapes(inputs, actions)
+        self.parameters = parameters or Parameters(self.tasks, shapes, dtype)
+        self.weights = self.parameters.blocks[-len(shapes) :]
+        self.weight_gradients = self.parameters.gradient_blocks[-len(shapes) :]
         self._storage = torch.zeros(2 * self.tasks * max_states * self._width(), dtype=dtype)
         self._buffers: dict[int, _Buffers] = {}
         for task, generator in enumerate(generators):
             self._initialise(task, generator)
-
-    def _by_layer(self, flat: Tensor) -> list[Tensor]:
-        """View a flat tensor as one [2 * tasks, rows, columns] block per layer."""
-        nets = 2 * self.tasks
-        blocks = flat.split([nets * rows * columns for rows, columns in self._shapes])
-        return [block.view(nets, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
 
     def _initialise(self, task: int, generator: np.random.Generator) -> None:
         """Draw orthogonal weights with gains sqrt(2), sqrt(2) and 0.01 (policy) or 1 (value)."""
@@ -94,21 +122,22 @@ class ActorCritics:
         """Map states to logits and, in the value network's first row, values.
 
         Args:
-            states: [tasks, D, inputs + 1], the last input is 1.
+            states: [tasks, D, inputs + 1], or [2 * tasks, D, inputs + 1] where the two networks
+                of a task see different ones; the last input is 1.
 
         Returns:
             [tasks, 2, actions, D]; it is overwritten by the next call.
         """
-        tasks, count, width = states.shape
+        tasks, (count, width) = self.tasks, states.shape[-2:]
         work = self._buffers_for(count)
-        work.states.view(tasks, 2, count, width).copy_(states.unsqueeze(1))
+        work.states.view(tasks, 2, count, width).copy_(states.reshape(tasks, -1, count, width))
         _tanh_layer(work.states, self.weights[0], work.sums, work.first)
         _tanh_layer(work.first, self.weights[1], work.sums, work.second)
         torch.bmm(self.weights[2], work.second.mT, out=work.outputs)
         return work.outputs.view(tasks, 2, self.actions, count)
 
     def backward(self, output_gradients: Tensor) -> None:
-        """Fill `gradients` from the loss's gradients with respect to the last outputs."""
+        """Fill the gradients from the loss's gradients with respect to the last outputs."""
         count = output_gradients.shape[-1]  # [tasks, 2, actions, D]
         work = self._buffers_for(count)
         top = output_gradients.view(2 * self.tasks, self.actions, count)
@@ -121,26 +150,24 @@ class ActorCritics:
         _tanh_backward(work.sums, work.first)
         torch.bmm(work.states.mT, work.sums, out=first)
 
-    def clip_gradients(self, max_norm: float) -> None:
-        """Shorten each task's gradient to `max_norm`, as clip_grad_norm_ does for one network."""
-        blocks = [block.view(self.tasks, -1) for block in self.weight_gradients]
-        norms = torch.stack([torch.linalg.vector_norm(block, dim=1) for block in blocks])
-        norm = torch.linalg.vector_norm(norms, dim=0)  # [tasks]
-        scale = (max_norm / (norm + 1e-6)).clamp_(max=1.0).unsqueeze(1)
-        for block in blocks:
-            block.mul_(scale)
+    def input_gradients(self, count: int) -> Tensor:
+        """Return the gradients with respect to the last inputs, [2 * tasks, D, inputs].
+
+        They are known after `backward`; `count` is D.
+        """
+        return torch.bmm(self._buffers_for(count).sums, self.weights[0][:, : self.inputs].mT)
 
 
 class Adam:
     """Adam over the flat parameters, with a state that is plain arrays."""
 
-    def __init__(self, networks: ActorCritics, learning_rate: float, epsilon: float) -> None:
-        self._parameters, self._gradients = networks.parameters, networks.gradients
+    def __init__(self, parameters: Parameters, learning_rate: float, epsilon: float) -> None:
+        self._parameters, self._gradients = parameters.values, parameters.gradients
         self._learning_rate, self._epsilon = learning_rate, epsilon
         self._state = {
-            "parameters": networks.parameters,
-            "mean": torch.zeros_like(networks.parameters),
-            "square": torch.zeros_like(networks.parameters),
+            "parameters": parameters.values,
+            "mean": torch.zeros_like(parameters.values),
+            "square": torch.zeros_like(parameters.values),
             "steps": torch.zeros(()),
         }
 

@@ -1,7 +1,8 @@
 """Finished parts of a collection on disk: what happened, and the learner's state at the end.
 
 A part is one safetensors file, whole or absent. From a group's last part a run goes on exactly
-where it stood; the environments are brought there by living the recorded actions again.
+where it stood; the environments are brought there by living the recorded actions again. Only that
+last part holds a learner: with large networks, those of all parts would fill a disk.
 """
 
 from __future__ import annotations
@@ -10,53 +11,50 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radt.collect.ppo import CollectConfig
+from radt.collect.learner import LearnerState
 from radt.collect.rollout import Rollout
+from radt.collect.source import CollectError
 from radt.envs.suite import TaskSuite
 from radt.files import atomic_write
 
 FORMAT = 1
 PARTS = "parts"  # the folder inside a dataset's folder, until the dataset is complete
 _LEARNER = "learner."
-_NEWER = (("reveal", False),)  # options added since, as they were when they did not exist
-
-
-class CollectError(Exception):
-    """A collection that cannot start or go on; the message says what to do."""
+_NEWER = (("reveal", False), ("source", "ppo"))  # added since, as it was when it did not exist
 
 
 @dataclass(frozen=True)
 class Part:
     """Some consecutive rollouts of a group of tasks, and the learner after them."""
 
-    states: NDArray[np.int64]  # [steps, tasks] state indices
-    actions: NDArray[np.int64]  # [steps, tasks]
-    rewards: NDArray[np.float32]  # [steps, tasks]
-    ends: NDArray[np.bool_]  # [steps, tasks]
-    learner: dict[str, NDArray[np.float32]]
+    states: NDArray[Any]  # [steps, slots, ...] as a rollout notes them
+    actions: NDArray[np.int64]  # [steps, slots]
+    rewards: NDArray[np.float32]  # [steps, slots]
+    ends: NDArray[np.bool_]  # [steps, slots]
+    learner: LearnerState  # empty where another part follows, and at the end
     seconds: float
 
 
-def join(rollouts: Sequence[Rollout], learner: dict[str, Any], seconds: float) -> Part:
+def join(rollouts: Sequence[Rollout], learner: LearnerState, seconds: float) -> Part:
     """Make one part of consecutive rollouts."""
     return Part(
         np.concatenate([rollout.states for rollout in rollouts]),
         np.concatenate([rollout.actions for rollout in rollouts]),
         np.concatenate([rollout.rewards for rollout in rollouts]),
-        np.concatenate([rollout.terminated | rollout.truncated for rollout in rollouts]),
+        np.concatenate([rollout.ends for rollout in rollouts]),
         learner,
         seconds,
     )
 
 
-def plan(suite: TaskSuite, config: CollectConfig) -> dict[str, Any]:
+def plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict[str, Any]:
     """Describe as plain JSON everything that the collected arrays depend on."""
     content = {
         "format": FORMAT,
@@ -64,18 +62,18 @@ def plan(suite: TaskSuite, config: CollectConfig) -> dict[str, Any]:
         "env_spec": _rules(suite),
         "spaces": dataclasses.asdict(suite.spaces),
         "tasks": suite.train_tasks,
-        "config": _settings(config),
+        "source": source,
+        "config": _without_news(dataclasses.asdict(options)),
     }
-    plain: dict[str, Any] = json.loads(json.dumps(content))
+    plain: dict[str, Any] = json.loads(json.dumps(_without_news(content)))
     return plain
 
 
-def _settings(config: CollectConfig) -> dict[str, Any]:
-    """Return the configuration; what is newer than FORMAT 1 is left out while it changes nothing.
+def _without_news(values: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is newer than FORMAT 1 while it changes nothing.
 
     So a dataset from before an option existed is still the dataset of the same configuration.
     """
-    values = dataclasses.asdict(config)
     return {name: value for name, value in values.items() if (name, value) not in _NEWER}
 
 
@@ -100,7 +98,7 @@ def write_part(path: Path, part: Part, plan_hash: str) -> None:
     from safetensors.numpy import save
 
     arrays = {
-        "states": part.states.astype(np.int32),
+        "states": part.states.astype(np.int32) if part.states.dtype == np.int64 else part.states,
         "actions": part.actions.astype(np.int32),
         "rewards": part.rewards,
         "ends": part.ends,
@@ -132,8 +130,9 @@ def read_part(path: Path, plan_hash: str) -> Part:
         for name, array in arrays.items()
         if name.startswith(_LEARNER)
     }
+    states = arrays["states"]
     return Part(
-        arrays["states"].astype(np.int64),
+        states.astype(np.int64) if states.dtype == np.int32 else states,
         arrays["actions"].astype(np.int64),
         arrays["rewards"],
         arrays["ends"],
@@ -148,3 +147,13 @@ def read_parts(parts: Path, group: int, plan_hash: str) -> list[Part]:
     while (path := part_path(parts, group, len(found))).is_file():
         found.append(read_part(path, plan_hash))
     return found
+
+
+def drop_learner(path: Path, plan_hash: str) -> None:
+    """Forget the learner of a part that another one follows."""
+    write_part(path, replace(read_part(path, plan_hash), learner={}), plan_hash)
+
+
+def recorded_seconds(parts: Path, group: int, plan_hash: str) -> float:
+    """Add up how long a group's parts took."""
+    return sum(part.seconds for part in read_parts(parts, group, plan_hash))

@@ -1,28 +1,32 @@
-"""PPO on every task of a group at once: one network per task, nothing shared but the arithmetic.
+"""The source `ppo`: PPO on every task of a group at once, one network per task.
 
 Hyper-parameters and networks are stable-baselines3's (PPO with MlpPolicy, one environment), as the
-paper used them. All randomness of a task comes from streams keyed by (seed, task, rollout), so no
-generator has to be stored to go on from a rollout.
+paper used them. While a rollout lasts, policies are tables over the states. All randomness of a
+task comes from streams keyed by (seed, task, rollout).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.collect.minibatch import Experience, Floats, Minibatch, minibatches
+from radt.collect.groups import Selection, record_learning
+from radt.collect.learner import ENVIRONMENT, INITIAL, ROLLOUT, LearnerState, stream
+from radt.collect.loss import output_gradients
+from radt.collect.minibatch import Experience, Floats, minibatches
 from radt.collect.networks import POLICY, VALUE, ActorCritics, Adam
 from radt.collect.rollout import Actor, Rollout, StateIndex, advantages
+from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry
 from radt.envs.suite import TaskSuite, revealed
 
 ObservationScale = Literal["raw", "unit"]
-_INITIAL, _ENVIRONMENT, _ROLLOUT = range(3)  # what a random stream is for
+SECONDS_PER_SAMPLE = 7.6e-7  # of one epoch, on two CPU cores: 8M transitions in a minute
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ class CollectConfig:
         """How many rollouts hold the transitions."""
         return -(-self.transitions // self.n_steps)
 
+    @property
+    def envs_per_task(self) -> int:
+        """How many environments an agent learns from: one, as the paper's."""
+        return 1
+
 
 def paper_config(env: str, seed: int = 0) -> CollectConfig:
     """Return the paper's hyper-parameters for an environment.
@@ -95,32 +104,26 @@ class GroupLearner:
     """The learning agents of one group of tasks and the environments they act in."""
 
     def __init__(self, suite: TaskSuite, tasks: Sequence[int], config: CollectConfig) -> None:
-        if suite.spaces.action.kind != "discrete":
-            raise ValueError(f"PPO here chooses among discrete actions; {suite.name!r} has others")
         self.tasks, self.config = tuple(tasks), config
         suite = acting_suite(suite, config)
         self.index = StateIndex(suite.spaces.state)
         self.actions = suite.spaces.action.size
-        seeds = [int(self._stream(task, _ENVIRONMENT).integers(2**31)) for task in tasks]
-        self.actor = Actor(suite.make_vec(self.tasks), self.index, seeds)
+        seeds = [int(stream(config.seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
+        self.actor = Actor(suite.make_vec(self.tasks), seeds, self.index.of)
         self._inputs = network_inputs(self.index, config.observation_scale)
         self.networks = ActorCritics(
-            [self._stream(task, _INITIAL) for task in tasks],
+            [stream(config.seed, task, INITIAL) for task in tasks],
             inputs=len(self.index.bins),
             actions=self.actions,
             max_states=config.batch_size,
         )
-        self.optimiser = Adam(self.networks, config.learning_rate, config.adam_epsilon)
+        self.optimiser = Adam(self.networks.parameters, config.learning_rate, config.adam_epsilon)
         self.rollouts = 0  # how many are done
-
-    def _stream(self, task: int, purpose: int) -> np.random.Generator:
-        number = self.rollouts if purpose == _ROLLOUT else 0
-        return np.random.default_rng((self.config.seed, task, purpose, number))
 
     def advance(self) -> Rollout:
         """Act for one rollout and, unless it is the last one, learn from it."""
         config = self.config
-        streams = [self._stream(task, _ROLLOUT) for task in self.tasks]
+        streams = [stream(config.seed, task, ROLLOUT, self.rollouts) for task in self.tasks]
         probabilities, values = self.tables()
         uniforms = np.stack([stream.random(config.n_steps) for stream in streams], axis=1)
         rollout = self.actor.rollout(probabilities, uniforms)
@@ -143,8 +146,11 @@ class GroupLearner:
         return policies.numpy(), outputs[:, VALUE, 0].numpy()
 
     def _experience(self, rollout: Rollout, policies: Floats, values: Floats) -> Experience:
-        estimates, targets = advantages(rollout, values, self.config.gamma, self.config.gae_lambda)
-        chosen = policies[np.arange(len(self.tasks)), rollout.states, rollout.actions]
+        task = np.arange(len(self.tasks))
+        now, after = values[task, rollout.states], values[task, rollout.next_states]
+        decay = self.config.gamma, self.config.gae_lambda
+        estimates, targets = advantages(rollout, now, after, *decay)  # [steps, tasks]
+        chosen = policies[task, rollout.states, rollout.actions]
         return Experience(
             states=np.ascontiguousarray(rollout.states.T),
             actions=np.ascontiguousarray(rollout.actions.T),
@@ -162,20 +168,24 @@ class GroupLearner:
             ):
                 outputs = self.networks.forward(self._inputs[batch.states])
                 self.networks.backward(output_gradients(outputs, batch, config))
-                self.networks.clip_gradients(config.max_grad_norm)
+                self.networks.parameters.clip_gradients(config.max_grad_norm)
                 self.optimiser.step()
 
-    def state(self) -> dict[str, NDArray[np.float32]]:
+    def state(self) -> LearnerState:
         """Return what `resume` needs beside the recorded actions."""
         return self.optimiser.state()
 
-    def resume(
-        self, state: Mapping[str, NDArray[np.float32]], actions: NDArray[np.generic]
-    ) -> Rollout:
+    def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
         """Go on after the recorded actions [steps, tasks], which the environments live again."""
         self.optimiser.restore(state)
         self.rollouts = len(actions) // self.config.n_steps
         return self.actor.replay(actions)
+
+    @staticmethod
+    def observed(suite: TaskSuite, options: CollectConfig, states: NDArray[Any]) -> NDArray[Any]:
+        """Turn numbers of states [N, 1] into coordinates; what was revealed is left out."""
+        seen = StateIndex(acting_suite(suite, options).spaces.state).coordinates
+        return np.asarray(seen[states.ravel(), : len(suite.spaces.state.bins)])
 
 
 def network_inputs(index: StateIndex, scale: ObservationScale) -> Tensor:
@@ -187,22 +197,29 @@ def network_inputs(index: StateIndex, scale: ObservationScale) -> Tensor:
     return torch.cat([coordinates, torch.ones(index.count, 1)], dim=1)
 
 
-def output_gradients(outputs: Tensor, batch: Minibatch, config: CollectConfig) -> Tensor:
-    """Differentiate PPO's loss with respect to logits and values, [tasks, 2, actions, D].
+def check(suite: TaskSuite, options: CollectConfig) -> None:
+    """Refuse tasks that a table over states cannot hold, and to reveal what is not hidden."""
+    require_discrete_actions(suite)
+    StateIndex(acting_suite(suite, options).spaces.state)
 
-    The loss is -min(ratio * A, clip(ratio) * A) - ent_coef * entropy + vf_coef * (V - return)^2,
-    averaged over the samples. A positive advantage pulls until the ratio passes 1 + clip_range,
-    a negative one pushes until it passes 1 - clip_range.
-    """
-    log_policy = outputs[:, POLICY].log_softmax(dim=1)  # [tasks, actions, D]
-    policy = log_policy.exp()
-    ratio = policy / batch.probabilities
-    slope = torch.where(ratio <= 1 + config.clip_range, batch.gains, 0)
-    slope += torch.where(ratio >= 1 - config.clip_range, batch.losses, 0)
-    slope *= -ratio
-    slope.addcmul_(policy * log_policy, batch.visits.unsqueeze(1), value=config.ent_coef)
-    gradients = torch.zeros_like(outputs)
-    gradients[:, POLICY] = slope - policy * slope.sum(dim=1, keepdim=True)
-    error = outputs[:, VALUE, 0] * batch.visits - batch.returns
-    gradients[:, VALUE, 0] = 2 * config.vf_coef * error
-    return gradients
+
+def require_discrete_actions(suite: TaskSuite) -> None:
+    """Refuse tasks whose actions cannot be counted."""
+    if suite.spaces.action.kind != "discrete":
+        raise ValueError(f"PPO here chooses among discrete actions; {suite.name!r} has others")
+
+
+def record(request: Request) -> Recorded:
+    """Let one agent learn each training task."""
+    tasks = request.suite.train_tasks
+    return record_learning(request, GroupLearner, tasks, Selection(len(tasks)))
+
+
+def forecast(suite: TaskSuite, options: CollectConfig) -> Forecast:
+    """Expect all training tasks."""
+    count = len(suite.train_tasks) * options.transitions
+    seconds = count * options.n_epochs * SECONDS_PER_SAMPLE
+    return Forecast(len(suite.train_tasks), count, seconds)
+
+
+SOURCES.register("ppo", SourceEntry(CollectConfig, record, forecast, paper_config, check))

@@ -1,33 +1,40 @@
-"""Workers: processes of one thread each that record groups of tasks and say how far they are."""
+"""Workers: each records groups of tasks with one thread and says how far it is."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import multiprocessing
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from radt.collect.parts import CollectError, Part, join, part_path, read_parts, write_part
-from radt.collect.ppo import CollectConfig, GroupLearner
+from radt.collect.learner import Learner, LearningOptions
+from radt.collect.parts import (
+    Part,
+    drop_learner,
+    join,
+    part_path,
+    read_parts,
+    write_part,
+)
 from radt.collect.rollout import Rollout
+from radt.collect.source import CollectError
+from radt.engine import Engine, JobError
 from radt.envs.suite import TaskSuite
+from radt.files import locked
 
 
 @dataclass(frozen=True)
 class GroupJob:
     """One group of tasks to record."""
 
+    learner: type[Learner]
     suite: TaskSuite
-    config: CollectConfig
+    config: LearningOptions
     group: int
     tasks: tuple[int, ...]
     parts: Path
@@ -50,25 +57,35 @@ def record_group(job: GroupJob) -> Iterator[GroupProgress]:
     """Record a group's rollouts from its last finished part to the end, telling after each."""
     # A worker whose parent was killed stops at its next report; until then its successor waits.
     with locked(job.parts / f"group-{job.group:03d}.lock", wait=True):
-        learner = GroupLearner(job.suite, job.tasks, job.config)
         finished = read_parts(job.parts, job.group, job.plan_hash)
+        done = sum(len(part.actions) for part in finished) // job.config.n_steps
         if finished:
-            yield _progress(job, learner, _live_again(learner, job, finished))
-        number = len(finished)
-        while learner.rollouts < job.config.rollouts:
-            seconds, rollouts = 0.0, []
-            left = job.config.rollouts - learner.rollouts
-            for _ in range(min(job.config.rollouts_per_part, left)):
-                begun = time.perf_counter()
-                rollouts.append(learner.advance())
-                seconds += time.perf_counter() - begun
-                yield _progress(job, learner, rollouts[-1])
-            part = join(rollouts, learner.state(), seconds)
-            write_part(part_path(job.parts, job.group, number), part, job.plan_hash)
-            number += 1
+            yield _progress(job, done, finished[-1])
+        if done < job.config.rollouts:
+            learner = job.learner(job.suite, job.tasks, job.config)
+            if finished:
+                _live_again(learner, job, finished)
+            yield from _record_parts(job, learner, len(finished))
 
 
-def _live_again(learner: GroupLearner, job: GroupJob, finished: list[Part]) -> Rollout:
+def _record_parts(job: GroupJob, learner: Learner, number: int) -> Iterator[GroupProgress]:
+    """Learn to the end and write the parts from `number` on."""
+    while left := job.config.rollouts - learner.rollouts:
+        seconds, rollouts = 0.0, []
+        for _ in range(min(job.config.rollouts_per_part, left)):
+            begun = time.perf_counter()
+            rollouts.append(learner.advance())
+            seconds += time.perf_counter() - begun
+            yield _progress(job, learner.rollouts, rollouts[-1])
+        goes_on = learner.rollouts < job.config.rollouts
+        part = join(rollouts, learner.state() if goes_on else {}, seconds)
+        write_part(part_path(job.parts, job.group, number), part, job.plan_hash)
+        if number:
+            drop_learner(part_path(job.parts, job.group, number - 1), job.plan_hash)
+        number += 1
+
+
+def _live_again(learner: Learner, job: GroupJob, finished: list[Part]) -> None:
     """Bring a new learner and its environments to the end of the finished parts."""
     actions = np.concatenate([part.actions for part in finished])
     lived = learner.resume(finished[-1].learner, actions)
@@ -77,101 +94,28 @@ def _live_again(learner: GroupLearner, job: GroupJob, finished: list[Part]) -> R
             f"{job.suite.name!r} does not pass the same states when it takes the recorded "
             f"actions again, so this run cannot go on; delete {job.parts} to collect anew"
         )
-    return lived
 
 
-def _progress(job: GroupJob, learner: GroupLearner, rollout: Rollout) -> GroupProgress:
+def _progress(job: GroupJob, done: int, latest: Rollout | Part) -> GroupProgress:
     last = slice(-job.config.n_steps, None)
-    ends = int((rollout.terminated[last] | rollout.truncated[last]).sum())
-    rewards = float(rollout.rewards[last].sum(dtype=np.float64))
-    return GroupProgress(job.group, learner.rollouts, rewards / max(1, ends))
+    ends = int(latest.ends[last].sum())
+    rewards = float(latest.rewards[last].sum(dtype=np.float64))
+    return GroupProgress(job.group, done, rewards / max(1, ends))
 
 
-def record_groups(jobs: Sequence[GroupJob], workers: int, report: Report) -> None:
-    """Record all groups, in this process or in several."""
-    workers = min(workers, len(jobs))
-    if workers == 1:
-        _take_turns(jobs, report)
-        return
-    context = multiprocessing.get_context("spawn")
-    processes = {}
+def record_groups(jobs: Sequence[GroupJob], engine: Engine, report: Report) -> None:
+    """Record all groups where the engine has workers; one that fails goes on from its parts."""
     try:
-        for number in range(workers):
-            receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_work, args=(jobs[number::workers], sender))
-            with _leaving_interrupts_to_us():
-                process.start()
-            sender.close()  # so that the pipe ends when the worker does
-            processes[receiver] = process
-        _listen(dict(processes), report)
-    finally:
-        for process in processes.values():
-            process.terminate()
-            process.join()
+        for _, news in engine.map(_tell, jobs):
+            report(GroupProgress(*news))
+    except JobError as error:
+        raise CollectError(str(error)) from None
 
 
-@contextlib.contextmanager
-def _leaving_interrupts_to_us() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C; we do, and then stop them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread hears it
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a new process takes over
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _take_turns(jobs: Sequence[GroupJob], report: Report) -> None:
-    """Record some groups side by side, one rollout of each at a time."""
+def _tell(job: GroupJob) -> Iterator[tuple[Any, ...]]:
+    """Record a group with one thread and say how far it is."""
     with one_thread():
-        recordings = [record_group(job) for job in jobs]
-        while recordings:
-            for recording in list(recordings):
-                progress = next(recording, None)
-                if progress is None:
-                    recordings.remove(recording)
-                else:
-                    report(progress)
-
-
-def _work(jobs: Sequence[GroupJob], sender: Connection) -> None:
-    """Record some groups in a process of its own."""
-
-    def report(progress: GroupProgress) -> None:
-        sender.send_bytes(json.dumps(astuple(progress)).encode())
-
-    try:
-        _take_turns(jobs, report)
-        sender.send_bytes(b"null")
-    except BrokenPipeError:
-        pass  # the parent is gone
-    except CollectError as error:
-        sender.send_bytes(json.dumps(str(error)).encode())
-
-
-def _listen(
-    processes: dict[Connection, multiprocessing.process.BaseProcess], report: Report
-) -> None:
-    """Pass on what the workers say until all have finished."""
-    while processes:
-        for receiver in wait(list(processes)):
-            assert isinstance(receiver, Connection)
-            try:
-                message = json.loads(receiver.recv_bytes())
-            except EOFError:
-                code = processes[receiver].exitcode
-                raise CollectError(
-                    f"a worker ended before its work was done (exit code {code}); what it finished "
-                    "is kept: run the same command to go on, with fewer workers if memory is short"
-                ) from None
-            if isinstance(message, str):
-                raise CollectError(message)
-            if message is None:
-                processes.pop(receiver).join()
-            else:
-                report(GroupProgress(*message))
+        yield from map(astuple, record_group(job))
 
 
 @contextlib.contextmanager
@@ -183,14 +127,3 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextlib.contextmanager
-def locked(path: Path, wait: bool) -> Iterator[None]:
-    """Hold a lock file that ends with the process; raise BlockingIOError if it is taken."""
-    import fcntl
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield

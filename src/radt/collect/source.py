@@ -1,0 +1,82 @@
+"""The plug point of data sources: who acts while learning histories are recorded.
+
+A source is a name in `SOURCES`, a frozen dataclass of options and a function that yields the
+history of one task after the other. Where they are written, that nobody else writes there, and
+that a finished dataset is not made twice, is `record`'s business. Third parties add a source with
+an entry point of the group `radt.sources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from radt.data import History
+from radt.engine import Engine
+from radt.envs.suite import TaskSuite
+from radt.registry import Registry
+
+
+class CollectError(ValueError):
+    """A collection that cannot start or go on; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class CollectProgress:
+    """How much of a collection is done, and the mean return of recent episodes."""
+
+    transitions: int  # of all tasks
+    total: int  # as far as it is known: it grows where more tasks turn out to be needed
+    recent_return: float
+
+
+OnProgress = Callable[[CollectProgress], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a source is asked for."""
+
+    suite: TaskSuite
+    options: Any  # the source's own dataclass
+    parts: Path  # a folder for what has to survive a kill; it is deleted once all is written
+    plan_hash: str  # of all that the data depend on: parts of another plan are not ours
+    engine: Engine  # where work can be shared; the data do not depend on it
+    report: OnProgress
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a source answers with."""
+
+    histories: Iterable[History]  # in the order of the tasks; made while they are read, or before
+    seconds: float = 0.0  # spent before they are read, in earlier runs too
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How much a source will record and how long that takes, roughly, on two CPU cores."""
+
+    tasks: int
+    transitions: int  # of all tasks
+    seconds: float
+
+
+def everything_fits(suite: TaskSuite, options: Any) -> None:
+    """Refuse nothing."""
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """A registered data source: its options, and how it records."""
+
+    options: type[Any]  # a frozen dataclass with at least `seed` and `transitions` of each task
+    record: Callable[[Request], Recorded]
+    forecast: Callable[[TaskSuite, Any], Forecast]
+    paper: Callable[[str], Any]  # the options that the paper has for an environment
+    check: Callable[[TaskSuite, Any], None] = everything_fits  # a ValueError says what does not
+
+
+SOURCES: Registry[SourceEntry] = Registry("sources", "data source")

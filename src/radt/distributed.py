@@ -1,0 +1,198 @@
+"""Training in several processes that `torchrun` has started, on one machine or on many.
+
+    torchrun --nproc-per-node 2 -m radt.cli run dark-room-10x10 --out runs/x
+
+Every process draws the same batch from `(seed, update)`, keeps its rows of it, and weighs the loss
+of its rows by their share of all target steps; DistributedDataParallel averages the gradients. So
+the loss is a sum over target steps divided by their count in the whole batch, however many
+processes share it. One process leads: it alone writes files and speaks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from radt.costs import target_steps
+from radt.engine import cores
+from radt.model.policy import counted_errors
+
+# The others wait while the leader collects or evaluates. A process that ends is noticed at once.
+PATIENCE = timedelta(hours=12)
+
+
+class TeamError(RuntimeError):
+    """Processes that cannot go on together; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train one policy together, as one of them sees it."""
+
+    rank: int = 0
+    size: int = 1
+    threads: int | None = None  # that each computes with unless told otherwise; None: to be chosen
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that writes and speaks."""
+        return self.rank == 0
+
+    def shared(self, policy: nn.Module, loss: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
+        """Return the loss of this process' rows, whose gradients become those of the whole batch.
+
+        It is `size` times as large as its part of the whole, because gradients are averaged.
+        """
+        if self.size == 1:
+            return loss
+        averaged = DistributedDataParallel(
+            _LossOf(policy, loss), broadcast_buffers=False, find_unused_parameters=True
+        )
+
+        def weighed(examples: Any) -> Tensor:
+            own = rows(examples, slice(self.rank, None, self.size))
+            share: Tensor = averaged(own) * (self.size * count(own) / count(examples))
+            return share
+
+        return weighed
+
+    def check_batch(self, size: int) -> None:
+        """Refuse a batch that leaves a process without a row."""
+        if size < self.size:
+            raise TeamError(
+                f"a batch of {size} cannot be shared by {self.size} processes; set "
+                f"learn.batch_size to at least {self.size}, or start fewer"
+            )
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradients of the whole batch."""
+        with self._together():
+            loss.backward()
+
+    def mean(self, value: Tensor) -> Tensor:
+        """Average a number over the processes; of shares of a loss that is the loss."""
+        if self.size == 1:
+            return value
+        total = value.clone()
+        with self._together():
+            dist.all_reduce(total)
+        return total / self.size
+
+    def wait(self) -> None:
+        """Wait until every process has come here."""
+        if self.size > 1:
+            with self._together():
+                dist.barrier()
+
+    @contextmanager
+    def leader_first(self) -> Iterator[None]:
+        """Let the leader do what the others then find done."""
+        if not self.leads:
+            self.wait()
+        yield
+        if self.leads:
+            self.wait()
+
+    def agree(self, what: str, value: int) -> None:
+        """Refuse to go on if a process has another number than the leader."""
+        if self.size == 1:
+            return
+        leaders = torch.tensor(value, device=_device())
+        with self._together():
+            dist.broadcast(leaders, src=0)
+        if int(leaders) != value:
+            raise TeamError(
+                f"process {self.rank} finds {value} {what} and the leader {int(leaders)}: give an "
+                "--out and a $RADT_HOME on storage that all machines share"
+            )
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Say what it means when the others cannot be reached any more."""
+        try:
+            yield
+        except RuntimeError as error:
+            if self.size == 1:
+                raise
+            first = str(error).strip().splitlines()[0]
+            raise TeamError(
+                f"process {self.rank} of {self.size} cannot go on with the others ({first}); if "
+                "another one has failed, it says why. The same command goes on from what is saved"
+            ) from error
+
+
+ALONE = Team()
+
+
+class _LossOf(nn.Module):
+    """A loss as a module, which is what gradients are averaged for."""
+
+    def __init__(self, policy: nn.Module, loss: Callable[[Any], Tensor]) -> None:
+        super().__init__()
+        self.policy, self.loss = policy, loss
+
+    def forward(self, examples: Any) -> Tensor:
+        """Return the loss of the examples."""
+        return self.loss(examples)
+
+
+def count(examples: Any) -> int:
+    """Count what the loss of examples averages over: target steps, or their valid dimensions."""
+    valid = getattr(examples, "valid", None)
+    return int(counted_errors(target_steps(examples), valid).sum())
+
+
+def rows(examples: Any, chosen: slice) -> Any:
+    """Cut rows from a batch of examples, whatever arrays they are made of."""
+    if isinstance(examples, Tensor | np.ndarray):
+        return examples[chosen]
+    if not dataclasses.is_dataclass(examples):
+        return examples
+    names = [field.name for field in dataclasses.fields(examples)]
+    cut = {name: rows(getattr(examples, name), chosen) for name in names}
+    return dataclasses.replace(cast(Any, examples), **cut)
+
+
+def enlisted() -> Team:
+    """Return the place that `torchrun` has given this process; alone without it."""
+    if not dist.is_torchelastic_launched():
+        return ALONE
+    size, here = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    threads = None if size == 1 else max(1, cores() // here)
+    return Team(int(os.environ["RANK"]), size, threads)
+
+
+@contextmanager
+def joined(device: str = "cpu") -> Iterator[Team]:
+    """Work with the other processes that `torchrun` has started, if it has."""
+    team = enlisted()
+    if team.size == 1 or dist.is_initialized():
+        yield team
+        return
+    if os.environ["MASTER_ADDR"] in ("127.0.0.1", "localhost"):  # then nothing leaves the machine
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+    on_gpus = torch.device(device).type == "cuda"
+    if on_gpus:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))  # so that `cuda` is one's own
+    dist.init_process_group("nccl" if on_gpus else "gloo", timeout=PATIENCE)
+    try:
+        yield team
+    finally:
+        dist.destroy_process_group()
+
+
+def _device() -> torch.device:
+    """Return where the processes exchange numbers."""
+    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")

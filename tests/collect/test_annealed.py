@@ -1,0 +1,92 @@
+"""Histories of falling noise: they look like learning, are cheap, and say what they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from radt.collect import AnnealedOptions, CollectError, collect
+from radt.collect.annealed import act_out
+from radt.data import Dataset, card, render
+from radt.envs.suite import SUITES
+from tests.toys import TOY_ENCODED
+
+OPTIONS = AnnealedOptions(tasks=3, transitions=4000)
+
+
+def record(env: str, folder: Path, options: AnnealedOptions = OPTIONS) -> Dataset:
+    suite = SUITES[env]
+    return Dataset.open(collect(suite, options, folder, quiet=True, source="annealed"))
+
+
+@pytest.mark.parametrize(
+    "env",
+    ["maze-runner-15x15", "dark-room-10x10", "dark-key-door-10x10", "dark-key-door-10x10-persist"],
+)
+def test_returns_rise_and_end_near_the_best(env: str, tmp_path: Path) -> None:
+    dataset, suite = record(env, tmp_path), SUITES[env]
+    assert dataset.tasks == suite.train_tasks[:3]
+    for task in dataset.tasks:
+        own = dataset.episodes.rows(dataset.episodes.task == task)
+        tenth = max(1, len(own) // 10)
+        first, last = own.total_return[:tenth].mean(), own.total_return[-tenth:].mean()
+        best = suite.optimal_return(task)
+        assert best is not None
+        assert first < last
+        assert 0.85 * best <= last <= best
+
+
+def test_the_recorded_steps_obey_the_environment(tmp_path: Path) -> None:
+    dataset, suite = record("maze-runner-15x15", tmp_path), SUITES["maze-runner-15x15"]
+    history, env, start = dataset.history(0), suite.make(0), 0
+    for length in history.lengths:
+        state, _ = env.reset()
+        for step in range(start, start + length):
+            np.testing.assert_array_equal(state, history.states[step])
+            state, reward, ended, cut, _ = env.step(int(history.actions[step]))
+            assert reward == history.rewards[step]
+            assert (ended or cut) == (step == start + length - 1)
+        start += length
+
+
+def test_everything_says_that_nobody_learned(tmp_path: Path) -> None:
+    dataset = record("maze-runner-15x15", tmp_path)
+    assert dataset.manifest.source == "annealed"
+    assert "(train), annealed, seed 0" in render(card(dataset))
+
+
+def test_a_history_depends_on_its_task_and_the_seed_only() -> None:
+    suite = SUITES["dark-room-10x10"]
+    alone = act_out(suite, (5,), OPTIONS)
+    both = act_out(suite, (3, 5), OPTIONS)
+    np.testing.assert_array_equal(alone.states[:, 0], both.states[:, 1])
+    other = act_out(suite, (5,), replace(OPTIONS, seed=1))
+    assert not np.array_equal(alone.actions, other.actions)
+
+
+def test_noise_falls_in_a_straight_line() -> None:
+    options = AnnealedOptions(transitions=100, first_noise=0.9, last_noise=0.1)
+    assert [options.noise(step) for step in (0, 50, 100)] == pytest.approx([0.9, 0.5, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"last_noise": 0.5, "first_noise": 0.2}, "falls from a probability to a lower one"),
+        ({"first_noise": 1.5}, "falls from a probability"),
+        ({"tasks": 0}, "tasks must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_impossible_options_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AnnealedOptions(**change)
+
+
+def test_where_no_best_action_is_known_it_cannot_act(tmp_path: Path) -> None:
+    with pytest.raises(CollectError, match=r"'toy-encoded' does not know best actions"):
+        collect(TOY_ENCODED, OPTIONS, tmp_path, source="annealed")

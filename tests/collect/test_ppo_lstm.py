@@ -1,0 +1,293 @@
+"""Recurrent PPO on all tasks at once equals the textbook one on each task alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from radt.collect import CollectError, RecurrentConfig, Request, collect
+from radt.collect.groups import record_learning
+from radt.collect.networks import POLICY, VALUE
+from radt.collect.parts import part_path
+from radt.collect.ppo_lstm import RecurrentLearner
+from radt.collect.sequences import cut_sequences
+from radt.data import Dataset
+from radt.engine import LocalEngine
+from radt.envs.suite import SUITES
+from tests.collect.positions import positions
+from tests.toys import TOY_ENCODED, TOY_IMAGE, TOY_REACH
+
+TASKS, UNITS, STEPS, ENVS = (0, 2), 6, 15, 4
+CONFIG = RecurrentConfig(
+    envs_per_task=ENVS,
+    units=UNITS,
+    n_steps=STEPS,
+    batch_size=2 * STEPS,
+    n_epochs=2,
+    ent_coef=0.02,
+    learning_rate=0.01,
+    transitions=10 * STEPS * ENVS,
+)
+
+
+class Twin(nn.Module):
+    """One network of one task, as sb3-contrib builds it."""
+
+    def __init__(self, learner: RecurrentLearner, task: int, which: int) -> None:
+        super().__init__()
+        inputs = learner.networks.inputs
+        self.lstm = nn.LSTM(inputs, UNITS)
+        self.layers = nn.ModuleList([nn.Linear(UNITS, 64), nn.Linear(64, 64), nn.Linear(64, 3)])
+        blocks = learner.networks.parameters.blocks
+        recurrent, *heads = (block[2 * task + which] for block in blocks)
+        entry, forget, exit_, candidate = recurrent.chunk(4, dim=1)
+        columns = torch.cat([entry, forget, candidate, exit_], dim=1)
+        with torch.no_grad():
+            self.lstm.weight_ih_l0.copy_(columns[:inputs].mT)
+            self.lstm.bias_ih_l0.copy_(columns[inputs])
+            self.lstm.bias_hh_l0.copy_(columns[inputs + 1])
+            self.lstm.weight_hh_l0.copy_(columns[inputs + 2 :].mT)
+            for layer, block in zip(self.layers, (heads[0].mT, heads[1].mT, heads[2]), strict=True):
+                layer.weight.copy_(block[:, :-1])
+                layer.bias.copy_(block[:, -1])
+
+    def forward(self, states: torch.Tensor, begun: Any, hidden: Any, cells: Any) -> torch.Tensor:
+        """Run one sequence [T, inputs] step by step; an episode begins with nothing remembered."""
+        carried, outputs = (hidden, cells), []
+        for state, anew in zip(states, begun, strict=True):
+            if anew:
+                carried = (torch.zeros_like(carried[0]), torch.zeros_like(carried[1]))
+            output, carried = self.lstm(state[None], carried)
+            outputs.append(output[0])
+        out = torch.stack(outputs)
+        for layer in self.layers[:2]:
+            out = torch.tanh(layer(out))
+        return self.layers[2](out)  # [T, actions]
+
+
+def make_learner(config: RecurrentConfig = CONFIG) -> RecurrentLearner:
+    return RecurrentLearner(TOY_ENCODED, TASKS, config)
+
+
+def live(learner: RecurrentLearner, seed: int = 0) -> Any:
+    uniforms = np.random.default_rng(seed).random((STEPS, len(TASKS), ENVS))
+    return learner.acting.live(uniforms)
+
+
+def column(lived: Any, task: int, env: int) -> tuple[torch.Tensor, np.ndarray]:
+    """Return what one environment showed, and where its episodes begin."""
+    rows = np.arange(STEPS) * ENVS + env
+    return lived.inputs[task, rows], lived.keep[task, rows].numpy() == 0
+
+
+def test_acting_equals_a_network_of_its_own() -> None:
+    learner = make_learner()
+    live(learner, seed=1)  # so that memories and episodes are in the middle
+    before = learner.acting.memory
+    lived = live(learner)
+    rollout = lived.rollout
+    assert rollout.truncated.any()
+    for task in range(len(TASKS)):
+        policy, value = (Twin(learner, task, which) for which in (POLICY, VALUE))
+        for env in range(ENVS):
+            states, begun = column(lived, task, env)
+            slot = task * ENVS + env
+            assert begun[1:].tolist() == rollout.ends[:-1, slot].tolist()
+            own = [(part[2 * task + which, env][None]) for which in (0, 1) for part in before]
+            odds = policy(states, begun, *own[:2]).softmax(dim=1)
+            taken = odds[torch.arange(STEPS), torch.from_numpy(rollout.actions[:, slot])]
+            np.testing.assert_allclose(
+                taken.detach(), lived.probabilities[:, task, env], rtol=1e-4, atol=1e-6
+            )
+            values = value(states, begun, *own[2:])[:, 0]
+            np.testing.assert_allclose(values.detach(), lived.values[:, task, env], atol=1e-5)
+
+
+def test_what_was_cut_off_is_valued_by_its_last_state() -> None:
+    learner = make_learner()
+    lived = live(learner)
+    rollout = lived.rollout
+    for task in range(len(TASKS)):
+        value = Twin(learner, task, VALUE)
+        for env in range(ENVS):
+            states, begun = column(lived, task, env)
+            slot = task * ENVS + env
+            blank = torch.zeros(1, UNITS)
+            for step in range(STEPS):
+                if step + 1 < STEPS and not rollout.ends[step, slot]:
+                    expected = lived.values[step + 1, task, env]
+                elif not rollout.ends[step, slot]:
+                    continue
+                else:
+                    last = torch.from_numpy(rollout.next_states[step, slot])[None]
+                    shown = torch.cat([states[: step + 1], last])
+                    anew = [*begun[: step + 1], False]
+                    expected = value(shown, anew, blank, blank)[-1, 0].item()
+                found = lived.values_after[step, task, env]
+                assert found == pytest.approx(expected, abs=1e-5)
+
+
+def plain_loss(twins: list[Twin], lived: Any, experience: Any, batch: Any, task: int) -> Any:
+    """PPO's loss of one task, sequence by sequence, as sb3-contrib writes it."""
+    ratios, entropies, squares, gains = [], [], [], []
+    advantage = torch.from_numpy(experience.advantages[task, batch.rows]).float()
+    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    gain_of = dict(zip(batch.rows.tolist(), advantage, strict=True))
+    lanes = [(piece, lane) for piece in batch.pieces for lane in range(len(piece.envs))]
+    for piece, lane in lanes:
+        own = batch.rows[positions(piece.block)[:, lane]]
+        states, begun = lived.inputs[task, own], lived.keep[task, own] == 0
+        outputs = []
+        for which, twin in enumerate(twins):
+            env = piece.envs[lane]
+            kept = [part[piece.first, 2 * task + which, env][None] for part in lived.memory]
+            outputs.append(twin(states, begun, *kept))
+        policy = torch.distributions.Categorical(logits=outputs[POLICY])
+        actions = torch.from_numpy(experience.actions[task, own])
+        old = torch.from_numpy(experience.probabilities[task, own]).float().log()
+        ratios.append((policy.log_prob(actions) - old).exp())
+        entropies.append(policy.entropy())
+        targets = torch.from_numpy(experience.returns[task, own]).float()
+        squares.append((outputs[VALUE][:, 0] - targets).square())
+        gains.append(torch.stack([gain_of[row] for row in own.tolist()]))
+    ratio, gain = torch.cat(ratios), torch.cat(gains)
+    assert len(ratio) == CONFIG.batch_size
+    clipped = ratio.clamp(1 - CONFIG.clip_range, 1 + CONFIG.clip_range)
+    loss = -torch.min(gain * ratio, gain * clipped).mean()
+    loss = loss - CONFIG.ent_coef * torch.cat(entropies).mean()
+    return loss + CONFIG.vf_coef * torch.cat(squares).mean()
+
+
+def flat(twin: Twin) -> list[torch.Tensor]:
+    """Return a twin's gradients as ours lie."""
+    cells = twin.lstm
+    rows = [cells.weight_ih_l0.grad.mT, cells.bias_ih_l0.grad[None]]
+    rows += [cells.bias_hh_l0.grad[None], cells.weight_hh_l0.grad.mT]
+    entry, forget, candidate, exit_ = torch.cat(rows).chunk(4, dim=1)
+    layers = [torch.cat([x.weight.grad, x.bias.grad[:, None]], dim=1) for x in twin.layers]
+    lstm = torch.cat([entry, forget, exit_, candidate], dim=1)
+    return [lstm, layers[0].mT, layers[1].mT, layers[2]]
+
+
+@pytest.mark.parametrize("place", [0, 4, STEPS + 9, 3 * STEPS])
+def test_one_update_equals_a_plain_one_per_task(place: int) -> None:
+    learner = make_learner()
+    live(learner, seed=1)
+    lived = live(learner)
+    for _ in range(3):  # away from the acting policy, so that ratios are clipped
+        drifted = lived.experience(CONFIG.gamma, CONFIG.gae_lambda)
+        for batch in cut_sequences(STEPS, ENVS, CONFIG.batch_size, 7):
+            learner.update(lived, drifted, batch)
+    experience = lived.experience(CONFIG.gamma, CONFIG.gae_lambda)
+    for batch in cut_sequences(STEPS, ENVS, CONFIG.batch_size, place):
+        twins = [[Twin(learner, task, which) for which in (POLICY, VALUE)] for task in (0, 1)]
+        for task, pair in enumerate(twins):
+            plain_loss(pair, lived, experience, batch, task).backward()
+            nn.utils.clip_grad_norm_([p for twin in pair for p in twin.parameters()], 0.5)
+        learner.update(lived, experience, batch)
+        for task, pair in enumerate(twins):
+            for which, twin in enumerate(pair):
+                blocks = learner.networks.parameters.gradient_blocks
+                for mine, theirs in zip(blocks, flat(twin), strict=True):
+                    own = mine[2 * task + which]
+                    torch.testing.assert_close(own, theirs, rtol=2e-3, atol=2e-6)
+
+
+def test_networks_start_as_those_of_sb3_contrib() -> None:
+    networks = make_learner(replace(CONFIG, units=64)).networks
+    assert networks.lstms.abs().max() <= 1 / 8
+    assert networks.lstms.std() == pytest.approx(1 / 8 / 3**0.5, rel=0.02)
+    policy_head = networks.heads.weights[2][0]
+    assert policy_head[:, :-1].norm(dim=1).tolist() == pytest.approx([0.01] * 3)
+
+
+def test_other_tasks_do_not_matter() -> None:
+    def play(tasks: tuple[int, ...]) -> np.ndarray:
+        learner = RecurrentLearner(TOY_ENCODED, tasks, CONFIG)
+        return np.stack([learner.advance().actions for _ in range(2)])
+
+    together = play((0, 2))
+    assert np.array_equal(together, play((0, 2)))
+    assert np.array_equal(together[0, :, ENVS:], play((2, 3))[0, :, :ENVS])
+
+
+def maze_config(**changes: Any) -> RecurrentConfig:
+    options: dict[str, Any] = {"candidates": 3, "keep_above": None, "envs_per_task": 2, "units": 8}
+    options |= {"n_steps": 50, "batch_size": 100, "n_epochs": 1, "transitions": 1700}
+    return RecurrentConfig(**(options | changes))
+
+
+def test_episodes_of_several_mazes_are_stored_as_they_were_lived(tmp_path: Path) -> None:
+    suite = SUITES["maze-runner-15x15"]
+    collect(suite, maze_config(), tmp_path, workers=1, quiet=True, source="ppo-lstm")
+    dataset = Dataset.open(tmp_path)
+    assert dataset.manifest.source == "ppo-lstm"
+    assert dataset.tasks == (0, 1, 2)
+    assert {entry.transitions for entry in dataset.manifest.files} == {1700}
+    for task in dataset.tasks:
+        history, env, start = dataset.history(task), suite.make(task), 0
+        assert len(history.lengths) >= 4
+        for length in history.lengths:
+            state, _ = env.reset()
+            for step in range(start, start + length):
+                np.testing.assert_array_equal(state, history.states[step])
+                state, reward, ended, cut, _ = env.step(int(history.actions[step]))
+                assert reward == history.rewards[step]  # also where it was cut off
+                assert (ended or cut) == (step == start + length - 1)
+            start += length
+
+
+class OddTasksPay(RecurrentLearner):
+    """Only agents of odd tasks are paid."""
+
+    def advance(self) -> Any:
+        rollout = super().advance()
+        odd = np.repeat(self.tasks, ENVS) % 2
+        return replace(rollout, rewards=np.zeros_like(rollout.rewards) + odd.astype(np.float32))
+
+
+def select(folder: Path, **changes: Any) -> list[int]:
+    options: dict[str, Any] = {"tasks_per_group": 1, "n_epochs": 1, "transitions": 120, **changes}
+    config = replace(CONFIG, **options)
+    request = Request(TOY_ENCODED, config, folder, "plan", LocalEngine(), lambda news: None)
+    tasks = TOY_ENCODED.train_tasks
+    recorded = record_learning(request, OddTasksPay, tasks, config.selection)
+    return [history.task for history in recorded.histories]
+
+
+def test_only_learned_tasks_are_kept_and_no_more_than_needed_are_tried(tmp_path: Path) -> None:
+    assert TOY_ENCODED.train_tasks == (0, 1, 2, 3)
+    assert select(tmp_path / "all") == [1, 3]
+    assert select(tmp_path / "one", tasks=1) == [1]
+    assert not part_path(tmp_path / "one", 2, 0).exists()  # task 0, and then task 1 was enough
+    assert select(tmp_path / "any", tasks=3, keep_above=None) == [0, 1, 2]
+    with pytest.raises(CollectError, match=r"none of 4 tasks.*above 99.*keep_above"):
+        select(tmp_path / "none", keep_above=99.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch_size": 20}, "must hold whole rollouts"),
+        ({"batch_size": 3 * STEPS}, "must hold whole rollouts of n_steps=15 and divide the 60"),
+        ({"transitions": 1001}, "cannot be shared equally"),
+        ({"candidates": 0}, "candidates must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_impossible_options_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(CONFIG, **change)
+
+
+def test_tasks_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CollectError, match="not images"):
+        collect(TOY_IMAGE, CONFIG, tmp_path, source="ppo-lstm")
+    with pytest.raises(CollectError, match="discrete actions"):
+        collect(TOY_REACH, CONFIG, tmp_path, source="ppo-lstm")

@@ -1,0 +1,152 @@
+"""The plug point of data sources: names, options, and what a third party has to write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import radt
+from radt.collect import (
+    SOURCES,
+    CollectConfig,
+    CollectError,
+    Forecast,
+    Recorded,
+    RecurrentConfig,
+    Request,
+    SourceEntry,
+    collect,
+)
+from radt.collect.histories import by_end, episode_returns, one_history
+from radt.config import from_json
+from radt.data import Dataset, History
+from radt.decode import DecodeError
+from radt.experiments.run import RunError, collect_command, dataset_path
+from radt.registry import UnknownNameError
+from tests.toys import TOY_ENCODED, TOY_GRID, TOY_REACH, histories
+
+MAZE, ROOM = "maze-runner-15x15", "dark-room-10x10"
+
+
+@dataclass(frozen=True)
+class WalkOptions:
+    """Of a third party."""
+
+    seed: int = 0
+    transitions: int = 24
+    colour: str = "red"
+
+
+def record_walks(request: Request) -> Recorded:
+    """Walk at random: all that a third party has to write."""
+
+    def walks() -> Iterator[History]:
+        for task, episodes in histories(request.suite, 2, request.options.seed).items():
+            parts = [(e.states, e.actions, e.rewards) for e in episodes]
+            arrays = [np.concatenate(part) for part in zip(*parts, strict=True)]
+            yield History(task, *arrays, np.array([len(e.rewards) for e in episodes], np.int32))
+
+    return Recorded(walks())
+
+
+ENTRY = SourceEntry(
+    WalkOptions,
+    record_walks,
+    lambda suite, options: Forecast(4, 96, 0.1),
+    lambda env: WalkOptions(),
+)
+
+
+def test_a_third_party_records_with_its_own_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SOURCES._items, "walk", ENTRY)
+    folder = collect(TOY_GRID, WalkOptions(seed=3), tmp_path / "a", quiet=True, source="walk")
+    dataset = Dataset.open(folder)
+    assert (dataset.manifest.source, dataset.manifest.seed) == ("walk", 3)
+    assert len(dataset.episodes) == 8
+    config = radt.preset(ROOM, "dt", "smoke", "source=walk", "collect.colour=blue")
+    assert config.collect == WalkOptions(colour="blue")
+    assert from_json(config.to_json()) == config
+    assert dataset_path(radt.preset(ROOM, "dt", "smoke", "source=walk")).name == "walk-seed0"
+    assert dataset_path(config).name.startswith("walk-")
+    with pytest.raises(RunError, match=r"collect: unknown name 'color'; did you mean colour"):
+        radt.preset(ROOM, "dt", "smoke", "source=walk", "collect.color=1")
+
+
+def test_names_and_options_of_the_built_in_sources() -> None:
+    assert {"annealed", "ppo", "ppo-lstm"} <= set(SOURCES.names())
+    assert radt.preset(ROOM).source == "ppo"
+    assert radt.preset(MAZE).source == "ppo-lstm"
+    assert radt.preset(MAZE, "dt", "paper").collect == RecurrentConfig()
+    with pytest.raises(UnknownNameError, match=r"unknown data source 'pp'; did you mean 'ppo'"):
+        radt.preset(ROOM, "dt", "smoke", "source=pp")
+    with pytest.raises(RunError, match="source must be a name"):
+        radt.preset(ROOM, "dt", "smoke", "source=3")
+
+
+def test_datasets_are_named_by_their_source() -> None:
+    def name(env: str, budget: str, *sets: str) -> str:
+        return dataset_path(radt.preset(env, "dt", budget, *sets)).name
+
+    assert name(ROOM, "paper") == name(ROOM, "laptop") == "ppo-seed0"
+    assert name(MAZE, "paper") == "ppo-lstm-seed0"
+    assert name(MAZE, "laptop", "collect.seed=2") == "ppo-lstm-laptop-seed2"
+    assert name(MAZE, "laptop", "source=annealed") == "annealed-seed0"
+    hashed = name(MAZE, "laptop", "source=annealed", "collect.tasks=1000")
+    assert hashed.startswith("annealed-")
+    assert hashed.endswith("-seed0")
+    assert len(hashed) == len("annealed-01234567-seed0")
+
+
+def test_the_command_that_makes_a_dataset_names_its_source() -> None:
+    config = radt.preset(MAZE, "dt", "laptop", "source=annealed", "collect.tasks=7")
+    wanted = "radt collect maze-runner-15x15 --budget laptop --set 'source=\"annealed\"' "
+    assert collect_command(config) == wanted + "--set collect.tasks=7"
+
+
+def test_configs_from_before_sources_had_names_are_ppo() -> None:
+    config = radt.preset(ROOM, "dt", "paper")
+    older = config.to_json()
+    del older["source"]
+    assert from_json(json.loads(json.dumps(older))) == config
+    with pytest.raises(DecodeError, match="collect: unknown name 'n_steps'"):
+        from_json({**older, "source": "annealed"})
+
+
+def test_the_source_of_rooms_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
+    with pytest.raises(CollectError, match=r"needs discrete ones, not 'encoded'.*source=ppo-lstm"):
+        collect(TOY_ENCODED, CollectConfig(), tmp_path)
+    with pytest.raises(CollectError, match="discrete actions; 'toy-reach' has others"):
+        collect(TOY_REACH, CollectConfig(), tmp_path)
+
+
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_episodes_of_several_environments_follow_by_their_end(
+    steps: int, envs: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    ends = rng.random((steps, envs)) < 0.3
+    time, env = np.indices(ends.shape)
+    rewards = rng.random(ends.shape).astype(np.float32)
+    history = one_history(7, np.stack([time, env], axis=-1), env, rewards, ends)
+    assert sorted(by_end(ends).tolist()) == list(range(steps * envs))
+    stops = np.cumsum(history.lengths)
+    assert len(stops) == ends.sum()
+    closing = []
+    for stop, length, total in zip(stops, history.lengths, episode_returns(history), strict=True):
+        own = history.states[stop - length : stop]  # [length, (time, env)]
+        assert len(set(own[:, 1])) == 1
+        assert own[:, 0].tolist() == list(range(own[0, 0], own[0, 0] + length))
+        assert ends[tuple(own[-1])]
+        assert not ends[tuple(own[:-1].T)].any()
+        assert total == pytest.approx(rewards[tuple(own.T)].sum(dtype=np.float64))
+        closing.append((own[-1, 0], own[-1, 1]))
+    assert closing == sorted(closing)

@@ -1,0 +1,72 @@
+"""What processes of this machine share out is what one process makes; the words that ask for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from radt import cli
+from radt.engine import LocalEngine
+from radt.experiments.run import RunError
+from radt.experiments.shares import shared
+from tests.engine.fanned_out import ENV, check_fanned_out, evaluated
+
+
+def test_an_evaluation_is_that_of_one_process(tmp_path: Path) -> None:
+    assert evaluated(LocalEngine(2), tmp_path) == evaluated(LocalEngine(), tmp_path)
+
+
+@pytest.mark.long
+def test_datasets_evaluations_and_runs_are_those_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADT_HOME", str(tmp_path / "home"))
+    check_fanned_out(LocalEngine(2), tmp_path)
+
+
+def test_a_trace_is_of_one_process() -> None:
+    how = shared(LocalEngine(2), load=lambda: pytest.fail("nothing is loaded"))
+    with pytest.raises(RunError, match="leave out --trace"):
+        how(None, None, None, observer=object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--engine", "ray", "--address", "10.0.0.5:6379"], "there is no token for it"),
+        (["--engine", "ray", "--address", "head"], "must be HOST:PORT"),
+        (["--address", "127.0.0.1:6379"], "is for --engine ray"),
+        (["--workers", "0"], "--workers must be at least 1, not 0"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["collect", "run", "compare"])
+def test_what_cannot_be_done_is_said(
+    verb: str,
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("RADT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    for name in [name for name in os.environ if name.startswith("RAY_AUTH")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([verb, ENV, "--budget", "smoke", *words]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Traceback" not in told
+    assert list(tmp_path.rglob("*.json")) == []  # nothing was begun
+
+
+def test_a_comparison_is_not_for_torchrun(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("WORLD_SIZE", 2), ("RANK", 1), ("LOCAL_WORLD_SIZE", 2)):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    assert cli.main(["compare", ENV]) == 2
+    assert "give it `radt run`" in capsys.readouterr().err

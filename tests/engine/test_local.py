@@ -1,0 +1,55 @@
+"""Engines: jobs are done side by side, failures are retried, and strangers are refused."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from radt.engine import LocalEngine, last_words, open_engine
+from tests.engine.jobs import Task, check_engine, check_results_in_order, count_up
+
+
+def test_processes_keep_what_an_engine_promises(tmp_path: Path) -> None:
+    check_engine(LocalEngine(2), tmp_path)
+    assert not multiprocessing.active_children()
+
+
+def test_one_worker_is_this_process(tmp_path: Path) -> None:
+    check_results_in_order(LocalEngine(), tmp_path / "jobs")
+    heard: list[int] = []
+
+    def work(job: int) -> Iterator[int]:  # no other process could import this
+        heard.append(job)
+        yield job
+
+    assert last_words(LocalEngine(1), work, [5, 6]) == [5, 6]
+    assert last_words(LocalEngine(8), work, [7]) == [7]
+    assert heard == [5, 6, 7]
+
+
+def test_who_stops_listening_stops_the_workers(tmp_path: Path) -> None:
+    told = LocalEngine(2).map(count_up, [Task(10_000, tmp_path), Task(20_000, tmp_path)])
+    next(told)
+    assert len(multiprocessing.active_children()) == 2
+    told.close()  # type: ignore[attr-defined]
+    assert not multiprocessing.active_children()
+
+
+def test_local_is_the_default_and_has_no_address() -> None:
+    with open_engine() as engine:
+        assert engine == LocalEngine(1)
+    with open_engine("local", workers=3) as engine:
+        assert engine == LocalEngine(3)
+    with (
+        pytest.raises(ValueError, match="is for --engine ray"),
+        open_engine("local", "127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_workers_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        LocalEngine(0)

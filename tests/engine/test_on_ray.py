@@ -1,0 +1,148 @@
+"""Ray: two nodes on 127.0.0.1 keep what an engine promises, and results do not depend on them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from radt.engine import Engine, open_engine
+from radt.engine.address import is_loopback
+from tests.engine.jobs import check_engine, last_words
+
+SECRET = "postgresql://you:not-for-workers@127.0.0.1/memory"
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None,
+    reason="Ray is not installed: pip install 'radt[ray]'",
+)
+
+
+def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    with pytest.raises(ImportError, match=r"pip install 'radt\[ray\]'"), open_engine("ray"):
+        pass
+
+
+def test_an_address_off_this_machine_is_refused_before_anything_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="no token for it"), open_engine("ray", "10.0.0.5:6379"):
+        pass
+
+
+def where_and_what(number: int) -> Iterator[dict[str, object]]:
+    """Say on which node a job is, and what of this process' environment reached it."""
+    import ray
+
+    time.sleep(1.0)  # so that no node does all jobs
+    yield {
+        "node": ray.get_runtime_context().get_node_id(),
+        "secret": os.environ.get("RADT_MEMORY_DSN"),
+        "home": os.environ["RADT_HOME"],
+        "number": number,
+    }
+
+
+def check_nodes(engine: Engine, home: Path) -> None:
+    """Both nodes work; they know where data are, and no secret of whoever asks."""
+    told = last_words(engine, where_and_what, list(range(6)))
+    assert [one["number"] for one in told] == list(range(6))
+    assert len({one["node"] for one in told}) == 2
+    assert {one["home"] for one in told} == {str(home)}
+    assert {one["secret"] for one in told} == {None}
+
+
+def outlive(job: tuple[str, Path]) -> Iterator[str]:
+    """Take the node down with us, unless it is the head; say who is left."""
+    import ray
+
+    (head, mark), here = job, ray.get_runtime_context().get_node_id()
+    if here != head:
+        mark.touch()
+        for process in (os.getppid(), os.getpid()):
+            os.kill(process, signal.SIGKILL)
+    time.sleep(1.0)
+    yield here
+
+
+def check_lost_node(engine: Engine, mark: Path) -> None:
+    """What a lost node was at is done by the others."""
+    import ray
+
+    head = ray.get_runtime_context().get_node_id()
+    assert last_words(engine, outlive, [(head, mark)] * 4) == [head] * 4
+    assert mark.exists()
+
+
+def check_logs(token: str) -> None:
+    """Nothing that Ray wrote down holds the token or a secret."""
+    folder = Path("/tmp/ray/session_latest").resolve()
+    assert folder.is_dir()
+    for file in folder.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert token.encode() not in content, file
+            assert SECRET.encode() not in content, file
+
+
+def check_doors() -> None:
+    """Whatever Ray has started listens on this machine only."""
+    ours = {process.pid for process in psutil.Process().children(recursive=True)}
+    listening = [
+        connection.laddr.ip
+        for connection in psutil.net_connections("tcp")
+        if connection.pid in ours and connection.status == psutil.CONN_LISTEN
+    ]
+    assert listening
+    assert {host for host in listening if not is_loopback(host.removeprefix("::ffff:"))} == set()
+
+
+def main(folder: Path) -> None:
+    """Go through everything in a process of its own, which Ray changes for good."""
+    from radt.bench.two_nodes import two_ray_nodes
+    from tests.engine.fanned_out import check_fanned_out
+
+    with two_ray_nodes() as address:
+        os.environ |= {"RADT_MEMORY_DSN": SECRET, "RADT_HOME": str(folder / "home")}
+        assert address.startswith("127.0.0.1:")
+        with open_engine("ray", address) as engine:
+            assert engine.workers == 2
+            check_doors()
+            check_nodes(engine, folder / "home")
+            (folder / "engine").mkdir()
+            check_engine(engine, folder / "engine")
+            check_fanned_out(engine, folder)
+            check_lost_node(engine, folder / "lost")
+            check_logs(os.environ["RAY_AUTH_TOKEN"])
+
+
+@needs_ray
+@pytest.mark.long
+def test_two_nodes(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(root), str(root / "src")])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.engine.test_on_ray", str(tmp_path)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
