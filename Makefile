@@ -5,28 +5,34 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed-by-make
-EXTRAS := faiss,tensorboard,lm,dev
+EXTRAS := faiss,tensorboard,lm,server,view,dev
 
 # Small arrays: more threads would only wait for each other.
 test test-full wheel: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup run demo test test-full lint wheel lock clean
+.PHONY: help setup browser run demo view test test-full lint wheel lock clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(STAMP)  ## make .venv and install radt into it (quick the second time)
+setup: $(STAMP) browser  ## make .venv and install radt into it (quick the second time)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	touch $(STAMP)
 
+browser:  # for the tests of the viewer: installed as root, otherwise only looked for
+	@scripts/browser.sh
+
 run: setup  ## the main job: collect, train, evaluate and report on Dark-Room 10x10
 	$(BIN)/radt run dark-room-10x10 --method ra-dt+ --budget laptop --seed 0 --out runs/dark-room-10x10
 
 demo: setup  ## the trained agent at work in the terminal, without training
 	$(BIN)/radt demo
+
+view: setup  ## the trained agent at work in the browser, and the runs in runs/
+	$(BIN)/radt view $(wildcard runs) --open
 
 lint: setup  ## style, types and the order of the rooms
 	$(BIN)/ruff check .

@@ -1,0 +1,78 @@
+"""The verb that opens the viewer."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from radt.commands.flags import ComputingVerb
+
+PORT = 8765
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewVerb(ComputingVerb):
+    """See an agent at work in the browser: what it does, what it retrieved, and why.
+
+    Live, you hide a goal and watch an agent find it, remember it and come straight back. Runs that
+    were evaluated with --trace can be played and scrubbed step by step. The page is served on this
+    machine only, to whoever has the address that is printed.
+
+    Try:
+      radt view
+      radt view runs
+      radt view runs/x --open
+    """
+
+    folder: Annotated[Positional[Path | None], arg(metavar="DIR", help_behavior_hint="")] = None
+    """A folder of runs, or one run (default: the shipped weights alone)."""
+    port: int = PORT  # where the page is served; 0 takes a free port
+    open: bool = False  # open the page in the browser
+
+    def execute(self) -> None:
+        """Serve the page until Ctrl-C."""
+        import torch
+
+        from radt.experiments.run import RunError
+
+        if self.folder is not None and not self.folder.is_dir():
+            raise RunError(f"{self.folder} is no folder; give the folder of a run, or of several")
+        try:
+            from radt.viewer.library import Library
+            from radt.viewer.server import serve
+        except ModuleNotFoundError as error:
+            raise RunError(f"the viewer needs {error.name}: pip install 'radt[view]'") from error
+        if self.common.threads is None:
+            torch.set_num_threads(1)  # one agent at a time is too little work to share
+        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+            library = Library(self.folder, self.common.device)
+            serve(library, self._listener(), self._announce)
+
+    def _listener(self) -> socket.socket:
+        from radt.experiments.run import RunError
+        from radt.viewer.server import listen
+
+        if not 0 <= self.port <= 65535:
+            raise RunError(f"--port must lie in 0..65535, not {self.port}")
+        try:
+            return listen(self.port)
+        except OSError as error:
+            raise RunError(
+                f"port {self.port} cannot be used ({error.strerror}); choose another --port, or 0 "
+                "for a free one"
+            ) from error
+
+    def _announce(self, address: str) -> None:
+        """Say where the page is, also to a file or a pipe before the server ends."""
+        shown = f"[bold]{address}[/]\nserved on this machine only; Ctrl-C ends it"
+        self.common.answer({"address": address}, shown)
+        sys.stdout.flush()
+        if self.open:
+            webbrowser.open(address)

@@ -1,0 +1,1 @@
+"""A page on this machine that shows an agent at work and why it acted: `radt view`."""

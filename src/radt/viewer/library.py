@@ -1,0 +1,147 @@
+"""The runs inside one folder, by id: where their weights and traces are, and nothing outside it.
+
+A request never names a path. Ids are made from the listing, and every file is resolved first, so
+neither `..` nor a symbolic link leads out of the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from radt.checkpoint import CheckpointError
+from radt.envs.suite import SUITES, TaskSuite
+from radt.experiments.run import CHECKPOINT
+from radt.experiments.trace import Contents, read_contents
+from radt.loading import WEIGHTS, Loaded, load
+from radt.registry import UnknownNameError
+
+DEEPEST, MOST_FOLDERS = 4, 2000
+TRACE = "trace.jsonl"  # how the names of traces end
+SHIPPED = "shipped"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something to look at: weights to live with, and traces of what was lived."""
+
+    id: str
+    name: str
+    weights: Path | None
+    traces: tuple[Path, ...]
+
+
+class Library:
+    """What one folder holds, and the weights that come with the package."""
+
+    def __init__(self, folder: Path | None, device: str = "cpu") -> None:
+        """Look into a folder, or none; networks compute on `device`."""
+        self.folder = None if folder is None else folder.resolve(strict=True)
+        self.device = device
+
+    def sources(self) -> list[Source]:
+        """List shipped weights and the runs of the folder as they are now."""
+        shipped = [
+            Source(f"{SHIPPED}-{file.stem}", f"{file.stem}, shipped weights", file, ())
+            for file in sorted(WEIGHTS.glob("*.safetensors"))
+        ]
+        return [*shipped, *(self._runs(self.folder) if self.folder is not None else ())]
+
+    def find(self, source_id: str) -> Source:
+        """Return what an id stands for."""
+        for source in self.sources():
+            if source.id == source_id:
+                return source
+        raise UnknownNameError("run", source_id, [source.id for source in self.sources()][:20])
+
+    def weights(self, source: Source) -> Loaded:
+        """Load a source's weights, or take those that were loaded before."""
+        if source.weights is None:
+            raise CheckpointError(
+                f"{source.name} has no weights, so nothing can live there; train it with `radt run`"
+            )
+        stat = source.weights.stat()
+        return _load(source.weights, self.device, stat.st_mtime_ns, stat.st_size)
+
+    def trace(self, source_id: str, number: int) -> Path:
+        """Return a trace of a run by its place in the list."""
+        traces = self.find(source_id).traces
+        if not 0 <= number < len(traces):
+            raise UnknownNameError("trace", str(number), [str(n) for n in range(len(traces))])
+        return traces[number]
+
+    def _runs(self, root: Path) -> Iterator[Source]:
+        for folder in islice(_folders(root, root, DEEPEST), MOST_FOLDERS):
+            files = [file for file in _inside(folder, root) if file.is_file()]
+            weights = next((file for file in files if file.name == CHECKPOINT), None)
+            traces = tuple(file for file in files if file.name.endswith(TRACE))
+            if weights is not None or traces:
+                name = folder.relative_to(root.parent).as_posix()
+                yield Source(identify(name), name, weights, traces)
+
+
+def identify(name: str) -> str:
+    """Make an id that is safe in an address."""
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _folders(folder: Path, root: Path, depth: int) -> Iterator[Path]:
+    """Walk folders, the outer ones first."""
+    yield folder
+    for inner in _inside(folder, root) if depth else ():
+        if inner.is_dir() and not inner.name.startswith("."):
+            yield from _folders(inner, root, depth - 1)
+
+
+def _inside(folder: Path, root: Path) -> list[Path]:
+    """List a folder without what lies, with all links followed, outside of the root."""
+    try:
+        names = sorted(folder.iterdir())
+    except OSError:
+        return []  # not ours to read
+    return [path for path in names if _is_inside(path, root)]
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    try:
+        return path.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):  # dangling, or a ring of links
+        return False
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, device: str, modified: int, size: int) -> Loaded:
+    return load(path, device)
+
+
+def contents_of(path: Path) -> Contents:
+    """Read what a trace holds, or what was read before if it did not change."""
+    stat = path.stat()
+    return _contents(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=16)
+def _contents(path: Path, modified: int, size: int) -> Contents:
+    return read_contents(path)
+
+
+def suites_for(loaded: Loaded) -> list[TaskSuite]:
+    """List the suites that weights can live in, their own first."""
+    names = [loaded.card.env, *(name for name in SUITES.names() if name != loaded.card.env)]
+    suites = [SUITES[name] for name in names]
+    return [suite for suite in suites if suite.spaces == loaded.card.spaces]
+
+
+def describe(source: Source) -> dict[str, Any]:
+    """Describe a source for the page."""
+    return {
+        "id": source.id,
+        "name": source.name,
+        "live": source.weights is not None,
+        "traces": [file.name for file in source.traces],
+    }
