@@ -132,7 +132,7 @@ def test_a_finished_run_is_left_as_it_is_and_another_config_is_refused(finished:
 
 
 def test_only_one_process_works_in_a_folder(finished: Path) -> None:
-    from radt.collect.workers import locked
+    from radt.files import locked
 
     config = radt.preset(ENV, "ra-dt+", "smoke", "learn.evaluate_every=0")
     with (

@@ -21,12 +21,13 @@ from radt import cli
 from radt.checkpoint import read_tensors
 from radt.commands import doctor
 from radt.commands.look import EnvsVerb
-from radt.demo import Demo, bars, play, waiting_key
+from radt.demo import Demo, bars, grid_view, play
 from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite
 from radt.loading import load
 
 ENV = "dark-room-10x10"
-LOOKING = ("data", "envs", "config")
+LOOKING = ("data", "envs", "config", "report")
+LOOKING_AT_MEMORY = [("memory", verb) for verb in ("info", "verify", "repair", "compact", "export")]
 SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]
 
 
@@ -79,7 +80,10 @@ def every_verb(menu: cli.Menu = cli.MENU) -> list[tuple[str, ...]]:
     return paths
 
 
-@pytest.mark.parametrize("words", [(), ("data",), ("config",), ("bench",), *every_verb()])
+MENUS = [(), ("data",), ("config",), ("bench",), ("analyse",)]
+
+
+@pytest.mark.parametrize("words", [*MENUS, *every_verb()])
 def test_help_teaches(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main([*words, "--help"])
@@ -90,13 +94,15 @@ def test_help_teaches(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
         assert "--quiet" in text
         assert "--json" in text
         for flag in ("--device", "--threads"):
-            assert (flag in text) == (words[0] not in LOOKING), "only flags that do something"
+            computes = words[0] not in LOOKING and words not in LOOKING_AT_MEMORY
+            assert (flag in text) == computes, "only flags that do something"
 
 
 def test_a_run_leaves_its_files_and_a_second_one_changes_nothing(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {"icl.json", "curve.png", "summary.md", "trials.gif", "model.safetensors", "wall.json"}
+    names |= {"report.html", "dataset.json"}
     assert names <= {path.name for path in finished.iterdir()}
     assert (finished / "trace.jsonl").exists()
     assert {path.name for path in finished.glob("*.safetensors")} == {"model.safetensors"}
@@ -335,7 +341,7 @@ def test_control_c_says_how_to_go_on(
     assert "the same command goes on from here" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["collect", "train", "decide", "evaluate"])
+@pytest.mark.parametrize("name", ["collect", "train", "decide", "evaluate", "memory"])
 def test_trying_a_bench_leaves_the_published_record_alone(name: str) -> None:
     verb = cli.parse(["bench", name])
     assert vars(verb)["out"] == Path("runs", "bench", f"{name}.json")
@@ -408,7 +414,7 @@ def test_the_key_is_shown_until_it_is_taken(finished: Path) -> None:
     agent, slot, task = demo.loaded.agent(1), np.array([0]), demo.tasks[0]
     key = suite.room.observations[suite.room.key(task)]
     agent.trials.see(slot, np.zeros((1, 2), int))
-    assert waiting_key(demo, agent, 0) == tuple(key)
+    assert grid_view(demo, agent, 0).key == tuple(key)
     agent.trials.record(slot, np.array([0]), np.array([1.0], np.float32))
     agent.trials.see(slot, key[None])
-    assert waiting_key(demo, agent, 0) is None
+    assert grid_view(demo, agent, 0).key is None

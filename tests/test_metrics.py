@@ -8,6 +8,7 @@ import pytest
 from radt.metrics import (
     Interval,
     after_finding,
+    decimals,
     estimate,
     found_by,
     improvement,
@@ -122,3 +123,7 @@ def test_stratified_intervals_agree_with_rliable(seeds: int) -> None:
     assert ours.mean == pytest.approx(points["a"][0])
     noise = 0.06 * (ours.high - ours.low)  # four standard errors of a 2.5 % percentile of 2000
     assert [ours.low, ours.high] == pytest.approx(bounds["a"][:, 0], abs=noise)
+
+
+def test_small_returns_are_told_with_two_decimals() -> None:
+    assert [decimals(best) for best in (None, 91.05, 10.0, 2.0)] == [1, 1, 1, 2]

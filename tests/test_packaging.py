@@ -98,6 +98,7 @@ def test_every_requirement_has_a_version_in_the_constraints() -> None:
         *extras["faiss"],
         *extras["tensorboard"],
         *extras["lm"],
+        *extras["server"],
         *extras["dev"],
     ]
     assert {Requirement(line).name for line in lines} <= pinned

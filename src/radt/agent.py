@@ -19,8 +19,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from radt.memory.memory import Memory, MemoryMismatchError
-from radt.methods.method import Keeps, Method
+from radt.memory.identity import MemoryMismatchError, refuse_other
+from radt.memory.memory import Memory
+from radt.methods.method import Keeps, Method, Shares
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Retrieval
 
@@ -47,6 +48,12 @@ class ActionRule:
         self, logits: Tensor, uniform: NDArray[np.float64], exploring: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Pick actions [B] from logits [B, A] with one uniform number [B] each."""
+        ladder = np.cumsum(self.weigh(logits, exploring), axis=1)
+        above_zero = np.maximum(uniform, np.finfo(np.float64).tiny)  # 0 would take any first action
+        return np.asarray((ladder < above_zero[:, None] * ladder[:, -1:]).sum(axis=1))
+
+    def weigh(self, logits: Tensor, exploring: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Say how likely each action is, up to a factor of its row: logits [B, A] -> [B, A]."""
         explore = self.temperature if self.explore_temperature is None else self.explore_temperature
         temperature = np.where(exploring, explore, self.temperature)[:, None]  # [B, 1]
         values = logits.double().cpu().numpy()
@@ -58,9 +65,7 @@ class ActionRule:
         chance = np.exp(values / np.maximum(temperature, 1e-9))
         if self.nucleus is not None:
             chance = likeliest(chance, self.nucleus)
-        ladder = np.cumsum(chance, axis=1)
-        above_zero = np.maximum(uniform, np.finfo(np.float64).tiny)  # 0 would take any first action
-        return np.asarray((ladder < above_zero[:, None] * ladder[:, -1:]).sum(axis=1))
+        return np.asarray(chance)
 
 
 def likeliest(chance: NDArray[np.float64], share: float) -> NDArray[np.float64]:
@@ -94,11 +99,14 @@ class Agent:
         slots: int | None = None,
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
         keys: Sequence[int] | None = None,
+        memory: Memory | str | Path | None = None,
     ) -> None:
         """Put a method to work.
 
         `slots=None` is one environment with plain numbers in and out. `keys` name the random
-        streams of the slots, so that a slot draws the same noise whoever runs beside it.
+        streams of the slots, so that a slot draws the same noise whoever runs beside it. A
+        `memory`, or the place of one, is used instead of an empty one and outlives the agent: each
+        slot lives in the task of it that its key names, and begins with what is known there.
         """
         self.method, self.target, self.rule, self.seed = method, target, rule or ActionRule(), seed
         self.single = slots is None
@@ -106,6 +114,7 @@ class Agent:
         self.autoreset_mode = autoreset_mode
         self.keys = list(range(self.slots)) if keys is None else list(keys)
         self.actor = method.actor(self.slots)
+        self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)
         self._tasks_started = np.zeros(self.slots, dtype=np.int64)
         self._uniform = np.zeros((self.slots, method.spaces.horizon))
@@ -113,6 +122,7 @@ class Agent:
         self._dummy = np.zeros(self.slots, dtype=bool)  # the next step is the one that resets
         self._acting = np.zeros(0, dtype=np.int64)
         self._actions: NDArray[Any] = np.zeros(0)
+        self._decided: Tensor | None = None  # [B, A] logits of the slots that acted last
         self._may_act, self._may_observe = True, False  # one after the other, in turn
         self.start_task()
 
@@ -132,6 +142,22 @@ class Agent:
         return self.actor.asked
 
     @property
+    def actions(self) -> NDArray[Any]:
+        """The latest action of every slot, [slots] or [slots, action_size]."""
+        return self._actions
+
+    @property
+    def chances(self) -> NDArray[np.float64] | None:
+        """How likely each action was, [B, A], in the slots that act, until they `observe`.
+
+        None where actions are continuous or nothing is decided.
+        """
+        if self._decided is None:
+            return None
+        weights = self.rule.weigh(self._decided, ~self.trials.solved[self._acting])
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    @property
     def is_acting(self) -> NDArray[np.bool_]:
         """Which slots' last action counts; the others are being reset, [slots]."""
         acting = np.zeros(self.slots, dtype=bool)
@@ -139,17 +165,28 @@ class Agent:
         return acting
 
     def start_task(self, slots: ArrayLike | None = None) -> None:
-        """Begin a new task with an empty memory, in all slots or in some.
+        """Begin a new task with an empty memory or a shared one, in all slots or in some.
 
         The environments of these slots are reset, too: the next observation starts a trial.
         """
         chosen = np.arange(self.slots) if slots is None else np.atleast_1d(np.asarray(slots))
         self.actor.forget(chosen)
         self.trials.begin_task(chosen)
+        if self._shared is not None:
+            self._recall(self._shared, chosen)
         self._tasks_started[chosen] += 1
+        self.abandon(chosen)
+
+    def abandon(self, slots: ArrayLike | None = None) -> None:
+        """Break off the running trials of all slots or of some: nothing of them is remembered.
+
+        The environments of these slots are reset, too: the next observation starts a trial.
+        """
+        chosen = np.arange(self.slots) if slots is None else np.atleast_1d(np.asarray(slots))
         self._between[chosen] = True
         self._dummy[chosen] = False
-        self._acting = np.setdiff1d(self._acting, chosen)  # what comes of it is of the old task
+        self._acting = np.setdiff1d(self._acting, chosen)  # what comes of it belongs to no trial
+        self._decided = None
         self._may_act |= not len(self._acting)
 
     def act(self, obs: ArrayLike) -> Any:
@@ -188,7 +225,7 @@ class Agent:
         self._dummy[:] = False
         self.trials.record(acting, self._actions[acting], rewards[acting])
         ended = acting[done[acting]]
-        self._acting = np.zeros(0, dtype=np.int64)
+        self._acting, self._decided = np.zeros(0, dtype=np.int64), None
         if len(ended):
             self.actor.remember([self.trials.finish(slot) for slot in ended.tolist()])
             self._between[ended] = True
@@ -223,6 +260,23 @@ class Agent:
         self._acting = np.zeros(0, dtype=np.int64)
         self._may_act, self._may_observe = True, False
 
+    def _share(self, memory: Memory | str | Path) -> Memory:
+        """Let the actor use a memory that was given, once it fits."""
+        own = self._needs_memory()
+        if not isinstance(self.actor, Shares):
+            raise ValueError(f"the method {self.method.name} cannot share a memory")
+        shared = memory if isinstance(memory, Memory) else own.at(memory)
+        refuse_other(shared.store.place, shared.identity(), own.identity())
+        self.actor.share(shared, np.array(self.keys, dtype=np.int64))
+        return shared
+
+    def _recall(self, memory: Memory, slots: NDArray[np.int64]) -> None:
+        """Know which tasks were solved before: a way is remembered, so none has to be found."""
+        memory.refresh()
+        for slot in slots.tolist():
+            earned = memory.of_task(self.keys[slot]).total_return
+            self.trials.solved[slot] = bool((earned > self.method.spaces.solved_above).any())
+
     def _needs_memory(self) -> Memory:
         if self.memory is None:
             raise ValueError(f"the method {self.method.name} has no memory to save or load")
@@ -246,6 +300,7 @@ class Agent:
         decided = self.actor.decide(self.trials, slots)  # [B, action_size]
         if self.method.spaces.action.kind == "continuous":
             return decided.cpu().numpy()
+        self._decided = decided
         uniform = self._uniform[slots, self.trials.step[slots]]
         return self.rule.choose(decided, uniform, self.trials.exploring(slots))
 

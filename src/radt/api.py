@@ -12,22 +12,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from radt.collect.workers import locked
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
+from radt.distributed import joined
+from radt.engine import Engine
 from radt.experiments import evaluate as evaluating
 from radt.experiments import run as runs
 from radt.experiments import train as training
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import CHECKPOINT, RESULT, Run, RunError
+from radt.experiments.shares import shared
 from radt.experiments.trace import tracing
+from radt.files import locked
 from radt.methods import METHODS
 from radt.track import Sink
 
@@ -42,7 +46,7 @@ class BusyError(RunError):
 
 def preset(env: str, method: str = "ra-dt+", budget: str = "laptop", *sets: str) -> RunConfig:
     """Return the config that names stand for, changed by texts such as `learn.updates=100`."""
-    return compose_checked([*preset_layers(env, method, budget), overrides(sets)])[0]
+    return compose_checked(preset_layers(env, method, budget, overrides(sets)))[0]
 
 
 def compose_checked(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
@@ -53,9 +57,11 @@ def compose_checked(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]
         raise RunError(str(error)) from error
 
 
-def collect(config: RunConfig, workers: int = 2, quiet: bool = True) -> Path:
+def collect(
+    config: RunConfig, workers: int = 2, quiet: bool = True, engine: Engine | None = None
+) -> Path:
     """Make the dataset that the config asks for, unless it exists, and return its folder."""
-    return runs.collect(config, workers, quiet)
+    return runs.collect(config, workers, quiet, engine)
 
 
 def train(
@@ -79,10 +85,11 @@ def evaluate(
     quiet: bool = True,
     trace: bool = False,
     device: str = "cpu",
+    engine: Engine | None = None,
 ) -> dict[str, Any]:
     """Evaluate a trained run on its test tasks and return what `icl.json` says."""
     with _owned(Run(config, Path(out), quiet, device=device)) as run:
-        return _evaluate(run, trace)
+        return _evaluate(run, trace, engine)
 
 
 def run(
@@ -94,16 +101,22 @@ def run(
     sinks: Sequence[Sink] = (),
     threads: int | None = None,
     device: str = "cpu",
+    engine: Engine | None = None,
 ) -> dict[str, Any]:
-    """Collect if data are missing, train, evaluate, report; return what `icl.json` says."""
+    """Collect if data are missing, train, evaluate, report; return what `icl.json` says.
+
+    Started by torchrun, the processes train together and one of them does the rest. An `engine`
+    collects and evaluates elsewhere.
+    """
     with _owned(Run(config, Path(out), quiet, tuple(sinks), threads, device)) as owned:
         if METHODS[config.method].learns:
-            with _watch(owned).phase("collect"):
-                folder = collect(config, workers, quiet)
+            with owned.team.leader_first(), _watch(owned).phase("collect"):
+                folder = collect(config, workers, quiet, engine)
             _train(owned, folder)
-        record = _evaluate(replace(owned, sinks=()), trace)  # training has closed them
-        with _watch(owned).phase("report"):
-            report(out)
+        record = _evaluate(replace(owned, sinks=()), trace, engine)  # training has closed them
+        if owned.team.leads:
+            with _watch(owned).phase("report"):
+                report(out)
     return record
 
 
@@ -126,10 +139,11 @@ def _train(run: Run, folder: Path) -> Path:
     return training.train(run, Dataset.open(folder), _watch(run))
 
 
-def _evaluate(run: Run, trace: bool) -> dict[str, Any]:
-    wanted = trace and not (run.out / RESULT).exists()
-    with tracing(run.out / TRACE if wanted else None) as traced:
-        path = evaluating.evaluate(run, _watch(run), traced)
+def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
+    with run.team.leader_first():
+        config, wanted = run.config, trace and not (run.out / RESULT).exists()
+        with tracing(run.out / TRACE if wanted else None, config.env, config.method) as traced:
+            path = evaluating.evaluate(run, _watch(run), traced, _how(run, engine))
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
@@ -139,18 +153,38 @@ def _evaluate(run: Run, trace: bool) -> dict[str, Any]:
         ) from error
 
 
+def _how(run: Run, engine: Engine | None) -> evaluating.Live:
+    """Say who lives through the trials: this process, or an engine's workers."""
+    there = replace(run, out=run.out.absolute(), sinks=())  # a worker may stand elsewhere
+    load = partial(evaluating.load_method, there)
+    return evaluating.live if engine is None else shared(engine, load)
+
+
 def _watch(run: Run) -> Stopwatch:
-    return Stopwatch(run.out / WALL)
+    return Stopwatch(run.out / WALL if run.team.leads else None)
 
 
 @contextmanager
 def _owned(run: Run) -> Iterator[Run]:
-    """Refuse a folder that belongs to another config or that another process works in."""
-    try:
-        with locked(run.out / LOCK, wait=False):
+    """Refuse a folder that belongs to another config or that another process works in.
+
+    Of processes that torchrun has started, the leader owns it for all.
+    """
+    with joined(run.device) as team, ExitStack() as stack:
+        run = replace(run, team=team)
+        with team.leader_first():
+            if team.leads:
+                stack.enter_context(_lock(run.out))
             runs.claim(run)
-            yield run
+        yield run
+
+
+@contextmanager
+def _lock(out: Path) -> Iterator[None]:
+    try:
+        with locked(out / LOCK, wait=False):
+            yield
     except BlockingIOError:
         raise BusyError(
-            f"another process works in {run.out}; wait for it, or choose another --out"
+            f"another process works in {out}; wait for it, or choose another --out"
         ) from None

@@ -56,6 +56,7 @@ class Card:
     action_rule: dict[str, Any]
     seed: int
     code_version: str
+    tasks: tuple[int, ...] = ()  # that it was trained on; none: written before this was told
 
 
 def save_checkpoint(path: Path, method: Method, card: Card) -> None:

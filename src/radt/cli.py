@@ -12,10 +12,13 @@ from typing import Annotated, Any, Union
 import tyro
 from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, subcommand
 
+from radt.commands.analyse import AttentionVerb, DelusionsVerb, RetrievalVerb, VisitsVerb
 from radt.commands.bench import (
     BenchCollectVerb,
     BenchDecideVerb,
+    BenchDistributedVerb,
     BenchEvaluateVerb,
+    BenchMemoryVerb,
     BenchTrainVerb,
 )
 from radt.commands.compare import CompareVerb
@@ -25,7 +28,16 @@ from radt.commands.doctor import DoctorVerb
 from radt.commands.evaluate import EvaluateVerb
 from radt.commands.flags import Verb, say
 from radt.commands.look import DiffVerb, EnvsVerb, ShowVerb
+from radt.commands.memory import (
+    MemoryCompactVerb,
+    MemoryInfoVerb,
+    MemoryRepairVerb,
+    MemoryVerifyVerb,
+)
+from radt.commands.memory_fill import MemoryExportVerb, MemoryImportVerb, MemoryReEmbedVerb
+from radt.commands.report import ReportVerb
 from radt.commands.runs import CollectVerb, RunVerb, TrainVerb
+from radt.commands.view import ViewVerb
 from radt.registry import UnknownNameError
 from radt.version import released
 
@@ -55,23 +67,48 @@ Start here:
         "train": TrainVerb,
         "evaluate": EvaluateVerb,
         "compare": CompareVerb,
+        "report": ReportVerb,
+        "analyse": Menu(
+            "Look inside a run: attention, visits, delusions, retrieval.",
+            {
+                "attention": AttentionVerb,
+                "visits": VisitsVerb,
+                "delusions": DelusionsVerb,
+                "retrieval": RetrievalVerb,
+            },
+        ),
         "data": Menu(
             "Look at datasets: info, curves, verify, list.",
             {"info": InfoVerb, "curves": CurvesVerb, "verify": VerifyVerb, "list": ListVerb},
+        ),
+        "memory": Menu(
+            "Look after memories: info, verify, repair, compact, export, import, re-embed.",
+            {
+                "info": MemoryInfoVerb,
+                "verify": MemoryVerifyVerb,
+                "repair": MemoryRepairVerb,
+                "compact": MemoryCompactVerb,
+                "export": MemoryExportVerb,
+                "import": MemoryImportVerb,
+                "re-embed": MemoryReEmbedVerb,
+            },
         ),
         "envs": EnvsVerb,
         "config": Menu("Look at configs: show, diff.", {"show": ShowVerb, "diff": DiffVerb}),
         "doctor": DoctorVerb,
         "bench": Menu(
-            "Measure speed: collect, train, decide, evaluate.",
+            "Measure speed: collect, train, decide, evaluate, memory, distributed.",
             {
                 "collect": BenchCollectVerb,
                 "train": BenchTrainVerb,
                 "decide": BenchDecideVerb,
                 "evaluate": BenchEvaluateVerb,
+                "memory": BenchMemoryVerb,
+                "distributed": BenchDistributedVerb,
             },
         ),
         "demo": DemoVerb,
+        "view": ViewVerb,
     },
 )
 STYLE = (FlagCreatePairsOff, OmitArgPrefixes, DisallowNone)
@@ -167,14 +204,16 @@ def is_ours(error: Exception) -> bool:
     from radt.collect import CollectError
     from radt.data import DataError
     from radt.decode import DecodeError
+    from radt.distributed import TeamError
+    from radt.engine import EngineError
     from radt.experiments.run import RunError
+    from radt.memory.identity import StoreError
     from radt.memory.language_model import LanguageModelError
-    from radt.memory.memory import MemoryMismatchError
     from radt.plots.records import RecordError
 
     ours = (RunError, DataError, CollectError, CheckpointError, DecodeError, RecordError)
-    memory = (MemoryMismatchError, LanguageModelError)
-    return isinstance(error, (*ours, *memory))
+    memory = (StoreError, LanguageModelError)
+    return isinstance(error, (*ours, *memory, EngineError, TeamError))
 
 
 if __name__ == "__main__":

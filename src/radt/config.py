@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from radt.agent import ActionRule
-from radt.collect import CollectConfig
+from radt.collect import SOURCES, CollectConfig
 from radt.decode import DecodeError, decode, leaves, parse_assignment
 from radt.learn import LearnConfig
 from radt.memory.embed import EMBEDDERS
@@ -49,7 +49,8 @@ class RunConfig:
     seed: int = 0
     budget: Budget = "laptop"
     split: Split = "final"  # tune: train on all but the last fifth of training tasks, test on it
-    collect: CollectConfig = field(default_factory=CollectConfig)
+    source: str = "ppo"  # who acts while data are recorded
+    collect: Any = field(default_factory=CollectConfig)  # the source's own dataclass
     learn: LearnConfig = field(default_factory=LearnConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
@@ -71,13 +72,18 @@ class Layer:
 
 
 def from_json(values: Mapping[str, Any], where: str = "config") -> RunConfig:
-    """Decode a run's config, the options of method and embedder with their own dataclasses."""
+    """Decode a run's config, the options of method, embedder and source with their dataclasses."""
     method = values.get("method") if isinstance(values, Mapping) else None
     if not isinstance(method, str):
         raise DecodeError(f"{where}: method must be a name, one of {', '.join(METHODS.names())}")
     options = decode(METHODS[method].options, values.get("options", {}), f"{where}.options")
     embedder = _embedder_options(method, values, f"{where}.embedder")
-    return decode(RunConfig, {**values, "options": options, "embedder": embedder}, where)
+    source = values.get("source", "ppo")
+    if not isinstance(source, str):
+        raise DecodeError(f"{where}: source must be a name, one of {', '.join(SOURCES.names())}")
+    collect = decode(SOURCES[source].options, values.get("collect", {}), f"{where}.collect")
+    own = {"options": options, "embedder": embedder, "collect": collect}
+    return decode(RunConfig, {**values, **own}, where)
 
 
 def _embedder_options(method: str, values: Mapping[str, Any], where: str) -> Any:
@@ -104,8 +110,8 @@ def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
 
 
 def _defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree as it is when nothing but environment and method is said."""
-    named = {name: values[name] for name in ("env", "method") if name in values}
+    """Return the tree as it is when nothing but environment, method and source is said."""
+    named = {name: values[name] for name in ("env", "method", "source") if name in values}
     try:
         return from_json(named).to_json()
     except DecodeError:

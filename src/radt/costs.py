@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from radt.data.reader import Dataset
@@ -115,9 +116,15 @@ def targets_per_update(method: Method, dataset: Dataset, batch_size: int) -> flo
 
 
 def count_targets(examples: Any) -> int:
-    """Count the actions that a batch of examples asks for: those marked, else every real step."""
-    targets = getattr(examples, "targets", None)
-    return int((examples.recent.mask if targets is None else targets).sum())
+    """Count the actions that a batch of examples asks for."""
+    return int(target_steps(examples).sum())
+
+
+def target_steps(examples: Any) -> Tensor:
+    """Mark the steps whose actions are asked for, [B, L] bool: those named, else every real one."""
+    targets: Tensor | None = getattr(examples, "targets", None)
+    mask: Tensor = examples.recent.mask
+    return mask if targets is None else targets
 
 
 def warm_actor(

@@ -16,14 +16,15 @@ from rich.table import Table
 from rich.text import Text
 
 from radt.agent import Agent
-from radt.envs import DarkRoomSuite, KeyDoorSuite
-from radt.envs.render import Cell, GridView, print_grid
+from radt.envs.render import GridView, print_grid
+from radt.envs.suite import DrawnSuite
 from radt.icl import ICLResult, in_context_learning
 from radt.loading import Loaded
 
 SECONDS_PER_FRAME = 0.07
 BARS = "▁▂▃▄▅▆▇█"
-LEGEND = "● agent  ◆ goal and ◇ key, which it cannot see  ○ start  • trail  ▁█ return of each trial"
+HIDDEN = "◆ goal and ◇ key or other goals, which it cannot see"
+LEGEND = f"● agent  {HIDDEN}  ○ start  • trail  ▁█ return of each trial"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Demo:
     """Which agent learns where, and for how long."""
 
     loaded: Loaded
-    suite: DarkRoomSuite | KeyDoorSuite
+    suite: DrawnSuite
     goals: int = 8  # lived through at once; the first few are drawn
     trials: int = 15
     seed: int = 0
@@ -45,7 +46,8 @@ class Demo:
 def play(demo: Demo, console: Console | None = None) -> ICLResult:
     """Let the agent live through its trials, drawn on a console if one is given."""
     env = demo.suite.make_vec(demo.tasks)
-    agent = demo.loaded.agent(len(demo.tasks), demo.seed, env.autoreset_mode, keys=demo.tasks)
+    mode = env.metadata["autoreset_mode"]
+    agent = demo.loaded.agent(len(demo.tasks), demo.seed, mode, keys=demo.tasks)
     with contextlib.closing(env):
         if console is None:
             return in_context_learning(agent, env, demo.trials, demo.seed)
@@ -58,16 +60,14 @@ def play(demo: Demo, console: Console | None = None) -> ICLResult:
 @contextlib.contextmanager
 def _stage(demo: Demo, console: Console) -> Iterator[Stage]:
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield Stage(
-            demo, live, columns=max(1, min(3, console.width // (2 * demo.suite.room.width + 5)))
-        )
+        yield Stage(demo, live)
 
 
 class Stage:
     """Draws some of the moments that it is shown."""
 
-    def __init__(self, demo: Demo, live: Live, columns: int) -> None:
-        self.demo, self.live, self.columns = demo, live, columns
+    def __init__(self, demo: Demo, live: Live) -> None:
+        self.demo, self.live = demo, live
         self._finished = np.zeros((len(demo.tasks), 0))  # [task, trial] returns so far
         self._drawn = 0.0
 
@@ -85,7 +85,8 @@ class Stage:
     def picture(self, agent: Agent) -> RenderableType:
         """Put grids side by side, each over the returns of its goal, and the mean below."""
         grids = Table.grid(padding=(0, 2))
-        count = min(self.columns, len(self.demo.tasks))
+        each = 2 * grid_view(self.demo, agent, 0).width + 5
+        count = max(1, min(3, self.live.console.width // each, len(self.demo.tasks)))
         grids.add_row(*(self._goal(agent, slot) for slot in range(count)))
         trial = min(int(agent.trials.trial.min()) + 1, self.demo.trials)
         title = f"trial {trial} of {self.demo.trials}: goals never seen, no weight changes"
@@ -108,26 +109,10 @@ class Stage:
 
 
 def grid_view(demo: Demo, agent: Agent, slot: int) -> GridView:
-    """Describe the running trial of a slot for drawing; the goal is shown to us only."""
-    room, trials = demo.suite.room, agent.trials
-    steps = max(1, int(trials.step[slot]))
-    trail = tuple((int(row), int(column)) for row, column in trials.states[slot, :steps])
-    goal = divmod(room.goal(demo.tasks[slot]), room.width)
-    earned = trials.rewards[slot, : int(trials.step[slot])].sum()
-    caption = f"step {steps:3d}  return {earned:3.0f}"
-    ends, key = (trail[-1], goal, trail[0]), waiting_key(demo, agent, slot)
-    return GridView(room.width, room.height, *ends, trail, caption, key)
-
-
-def waiting_key(demo: Demo, agent: Agent, slot: int) -> Cell | None:
-    """Return where a slot's key lies, if its task has one that was not taken yet."""
-    suite, trials, task = demo.suite, agent.trials, demo.tasks[slot]
-    if not isinstance(suite, KeyDoorSuite):
-        return None
-    steps = int(trials.step[slot])
+    """Describe the running trial of a slot for drawing."""
+    trials, steps = agent.trials, int(agent.trials.step[slot])
     states, rewards = trials.states[slot, : steps + 1], trials.rewards[slot, :steps]
-    taken = bool((rewards > 0).any()) or bool(suite.has_key(task, states[:-1], rewards).any())
-    return None if taken else divmod(suite.room.key(task), suite.room.width)
+    return demo.suite.view(demo.tasks[slot], states, rewards)
 
 
 def bars(values: NDArray[np.float64], top: float) -> str:

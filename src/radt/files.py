@@ -1,11 +1,12 @@
-"""Files that are either whole or absent: atomic writing and content hashes."""
+"""Files that are either whole or absent: atomic writing, content hashes, and locks."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -39,6 +40,20 @@ def sha256(path: Path) -> str:
     """Hash a file's content, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def locked(path: Path, wait: bool) -> Iterator[None]:
+    """Hold a lock file, which names the process; raise BlockingIOError if it is taken."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))  # ends with the process
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
 
 
 def _flush(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +14,14 @@ from numpy.typing import NDArray
 from radt.agent import Agent
 
 Watcher = Callable[[int, Agent, NDArray[Any], NDArray[Any]], None]  # step, agent, obs, rewards
+
+
+class Observer(Protocol):
+    """Looks on while trials are lived through, and keeps what it saw."""
+
+    def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
+        """Look after each step, before the agent observes what it brought."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from radt.checkpoint import read_tensors, write_tensors
+from radt.distributed import ALONE, Team
 from radt.methods.method import Method
 from radt.track import Tracker
 
@@ -75,28 +76,33 @@ def learn(
     evaluate: Callable[[int], Mapping[str, float]] | None = None,
     phase: str = "train",
     loss: Callable[[Any], Tensor] | None = None,
+    team: Team = ALONE,
 ) -> None:
     """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15).
 
-    `loss` computes the method's own loss in another way: rounded, or compiled.
+    `loss` computes the method's own loss in another way: rounded, or compiled. Of a `team` every
+    process calls this with the same data.
     """
-    compute = loss or method.loss
     policy = method.networks["policy"]
     adam = optimiser(policy, config)
+    team.check_batch(config.batch_size)
     done = _resume(policy, adam, state_file)
+    team.agree("finished updates", done)
+    compute = team.shared(policy, loss or method.loss)
     tracker.start(phase, total=config.updates, done=done)
     started, since = time.monotonic(), done
     for update in range(done, config.updates):
-        value, norm = _update(method, compute, adam, config, seed, update)
+        value, norm = _update(method, compute, adam, config, seed, update, team)
         finished = update + 1
         if finished % config.log_every == 0 or finished == config.updates:
             speed = (finished - since) / (time.monotonic() - started)
             rate = learning_rate(config, update)
+            value = team.mean(value)
             tracker.log(finished, loss=float(value), grad=float(norm), lr=rate, per_second=speed)
         due = config.evaluate_every and finished % config.evaluate_every == 0
-        if evaluate is not None and due:
+        if evaluate is not None and due and team.leads:
             tracker.log(finished, **evaluate(finished))
-        if finished % config.save_every == 0 or finished == config.updates:
+        if team.leads and (finished % config.save_every == 0 or finished == config.updates):
             _save(policy, adam, finished, state_file)  # last, so that nothing above is skipped
     policy.eval()
     tracker.finish()
@@ -109,14 +115,16 @@ def _update(
     config: LearnConfig,
     seed: int,
     update: int,
+    team: Team,
 ) -> tuple[Tensor, Tensor]:
     """Make one gradient step; all its randomness comes from (seed, update)."""
     policy = method.networks["policy"].train()
     rng = np.random.default_rng([seed, update])
     examples = method.draw(config.batch_size, rng)
-    torch.manual_seed(int(rng.integers(1 << 62)))  # dropout has no generator of its own
+    # Dropout has no generator of its own, and the rows of each process drop others.
+    torch.manual_seed(int(rng.integers(1 << 62)) + team.rank)
     loss = compute(examples)
-    loss.backward()
+    team.backward(loss)
     norm = nn.utils.clip_grad_norm_(policy.parameters(), config.clip)
     for group in adam.param_groups:
         group["lr"] = learning_rate(config, update)

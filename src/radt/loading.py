@@ -18,6 +18,8 @@ from radt.config import from_json
 from radt.decode import decode
 from radt.envs.suite import SUITES
 from radt.experiments.run import CHECKPOINT, Run, build, describe, to_device
+from radt.memory.identity import MemoryMismatchError
+from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -42,10 +44,24 @@ class Loaded:
         seed: int = 0,
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
         keys: Sequence[int] | None = None,
+        memory: Memory | str | Path | None = None,
     ) -> Agent:
-        """Put the method to work with empty memories: one environment, or `slots` side by side."""
+        """Put the method to work in one environment, or in `slots` of them side by side.
+
+        Memories are empty, or the one that is given: it stays when the agent goes (see `Agent`).
+        """
         target = Target(*self.card.target)
-        return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, keys)
+        return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, keys, memory)
+
+    def memory(self, place: str | Path = "ram:", writing: bool = True) -> Memory:
+        """Open a memory of this method's kind, in RAM or at a place such as a folder."""
+        own = self.method.actor(1).memory
+        if own is None:
+            raise MemoryMismatchError(
+                f"{self.path} is trained with {self.card.method}, which has no memory; give a run "
+                "of ra-dt or ra-dt+"
+            )
+        return own.at(place, writing)
 
 
 def load(path: str | Path, device: str = "cpu") -> Loaded:
@@ -67,6 +83,11 @@ def load(path: str | Path, device: str = "cpu") -> Loaded:
         f"there is neither a run nor a checkpoint at {path}; "
         "make one with `radt run ENV --out DIR`, or give the path of a .safetensors file"
     )
+
+
+def load_method(path: str | Path, device: str = "cpu") -> Method:
+    """Load a method alone, as a worker does that is only told where it lies."""
+    return load(path, device).method
 
 
 def shipped(env: str = "dark-room-10x10") -> Path:

@@ -44,6 +44,11 @@ class Estimate:
         return (self.over_tasks,) if self.over_seeds is None else (self.over_seeds, self.over_tasks)
 
 
+def decimals(optimum: float | None) -> int:
+    """Return how many decimals returns are told with: two where they are small, else one."""
+    return 2 if optimum is not None and optimum < 10 else 1
+
+
 def late_score(returns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Average the last ten trials: [..., trial] -> [...]."""
     return np.asarray(returns[..., -LATE:].mean(axis=-1))

@@ -15,18 +15,23 @@ from radt.bench.baseline import (
     BaselineJob,
     BaselineRun,
     build_ppo,
+    build_recurrent_ppo,
     late_return,
     learn_tasks,
     scaled,
 )
-from radt.collect import CollectConfig
+from radt.collect import CollectConfig, RecurrentConfig
+from radt.collect.networks import HIDDEN
 from radt.collect.ppo import network_inputs
+from radt.collect.ppo_lstm import RecurrentLearner
 from radt.collect.rollout import StateIndex
 from radt.envs import SUITES
 from radt.experiments.run import RunError
-from tests.toys import TOY_GRID
 
 TINY = CollectConfig(n_steps=128, batch_size=64, n_epochs=1, transitions=384)
+TINY_RECURRENT = RecurrentConfig(
+    units=4, n_steps=32, batch_size=32, n_epochs=1, transitions=832, tasks_per_group=5
+)
 SUITE = SUITES["dark-room-10x10"]
 
 
@@ -47,7 +52,8 @@ def fake_baseline(
 @pytest.fixture
 def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "learn_side_by_side", fake_baseline)
-    monkeypatch.setattr(collect, "paper_config", lambda env: TINY)
+    tiny = {"ppo": TINY, "ppo-lstm": TINY_RECURRENT}
+    monkeypatch.setattr(collect, "usual_options", lambda env, source, budget: tiny[source])
 
 
 @pytest.mark.usefixtures("no_processes")
@@ -85,10 +91,31 @@ def test_both_sides_and_their_returns_are_in_the_record(
     assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
 
 
-def in_this_process(suite, config, folder, workers, progress, quiet):  # type: ignore[no-untyped-def]
+def in_this_process(suite, config, folder, workers, **how):  # type: ignore[no-untyped-def]
     from radt.collect import collect as collect_histories
 
-    return collect_histories(suite, config, folder, 1, progress=progress, quiet=quiet)
+    return collect_histories(suite, config, folder, 1, **how)
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_mazes_are_measured_with_the_lighter_way_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "collect", in_this_process)
+    out = tmp_path / "collect.json"
+    assert collect.main(out, "maze-runner-15x15", quiet=True) == 0
+    record = json.loads(out.read_text())
+    assert record["source"] == "ppo-lstm"
+    assert record["sb3_contrib"]["rate"] == pytest.approx(200)
+    for side in (record, record["light"]):
+        assert side["ours"]["tasks"] == 10  # the 8 that are compared, and work for two workers
+        assert side["ours"]["transitions"] == 10 * 832
+        assert side["ratio"] == pytest.approx(side["ours"]["steady_rate"] / 200)
+        assert len(side["returns"]["sb3_contrib"]) == len(side["returns"]["ours"]) == 8
+    assert not set(record["returns"]["tasks"]) & set(range(300, 320))
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == f"ratio {record['ratio']:.2f}"
+    assert any("ratio, lighter" in line for line in said)
 
 
 @pytest.mark.usefixtures("no_processes")
@@ -102,7 +129,7 @@ def test_without_returns_each_process_learns_one_task() -> None:
 def test_the_steady_rate_leaves_out_the_first_and_the_last_rollouts() -> None:
     config = CollectConfig(n_steps=64, transitions=250)  # 4 rollouts, the last one cut
     marks = [(10.0, 128), (20.0, 256), (21.0, 384), (22.0, 512), (24.0, 768), (24.1, 1000)]
-    assert collect.steady_rate(marks, TOY_GRID, config) == pytest.approx(512 / 4)
+    assert collect.steady_rate(marks, 4, config) == pytest.approx(512 / 4)
 
 
 def test_late_returns_are_those_of_the_last_whole_episodes_within_the_data() -> None:
@@ -116,10 +143,12 @@ def test_too_few_rollouts_are_refused() -> None:
         collect.bench_collect(rollouts=2)
 
 
-def test_a_missing_baseline_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("env", ["dark-room-10x10", "maze-runner-15x15"])
+def test_a_missing_baseline_says_how_to_get_it(env: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    monkeypatch.setitem(sys.modules, "sb3_contrib", None)
     with pytest.raises(RunError, match="pip install"):
-        collect.bench_collect()
+        collect.bench_collect(env)
 
 
 def test_the_baseline_sees_what_our_networks_see() -> None:
@@ -149,6 +178,39 @@ def test_the_baseline_has_our_hyper_parameters_and_learns() -> None:
     assert [(run.task, run.transitions) for run in runs] == [(3, 256), (5, 256)]
     assert all(run.seconds > 0 and run.late_return is not None for run in runs)
     assert started == [1]
+
+
+def test_the_recurrent_baseline_has_our_hyper_parameters_and_networks() -> None:
+    config = RecurrentConfig(units=8, n_steps=32, batch_size=32, n_epochs=1, transitions=832)
+    suite = SUITES["maze-runner-15x15"]
+    model = build_recurrent_ppo(suite, 3, config)
+    for name in ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef"):
+        assert getattr(model, name) == getattr(config, name)
+    assert model.policy.optimizer.defaults["eps"] == config.adam_epsilon
+    ours = RecurrentLearner(suite, (3,), config).networks
+    theirs = sum(weight.numel() for weight in model.policy.parameters())
+    unused = (ours.heads.actions - 1) * (HIDDEN + 1)  # outputs of our value network
+    assert ours.parameters.values.numel() - unused == theirs
+    job = BaselineJob(suite, config, (3,), rollouts=1, source="ppo-lstm")
+    (run,) = learn_tasks(job, lambda: None)
+    assert (run.task, run.transitions, run.late_return) == (3, 32, None)
+    assert "sb3_contrib" in sys.modules
+    scaled_room = build_recurrent_ppo(SUITE, 3, config)
+    assert scaled_room.observation_space.low.tolist() == [-1, -1]
+
+
+def test_defaults_are_those_of_sb3_contrib() -> None:
+    from inspect import signature
+
+    from sb3_contrib import RecurrentPPO
+    from sb3_contrib.ppo_recurrent import MlpLstmPolicy
+
+    config, theirs = RecurrentConfig(), signature(RecurrentPPO).parameters
+    for name in ("learning_rate", "n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda"):
+        assert getattr(config, name) == theirs[name].default
+    for name in ("clip_range", "ent_coef", "vf_coef", "max_grad_norm"):
+        assert getattr(config, name) == theirs[name].default
+    assert config.units == signature(MlpLstmPolicy).parameters["lstm_hidden_size"].default
 
 
 @pytest.mark.long

@@ -13,7 +13,8 @@ import torch
 from radt.api import preset
 from radt.bench import train
 from radt.bench.histories import made_up_histories, prepared, random_walks
-from radt.bench.train import bench_train, rows
+from radt.bench.train import bench_train
+from radt.distributed import rows
 from radt.envs import SUITES
 from radt.experiments.run import RunError
 from tests.toys import TOY_GRID

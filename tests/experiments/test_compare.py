@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from radt import api, cli
-from radt.collect.workers import locked
 from radt.commands import compare_work
 from radt.experiments import pace as pacing
 from radt.experiments.compare import Comparison, entry, publish
 from radt.experiments.measured import trials_per_second, updates_per_second, validations
 from radt.experiments.pace import Pace, fitting_updates
 from radt.experiments.run import RunError
+from radt.files import locked
 from tests.experiments.small import use_toys
 from tests.toys import TOY_GRID
 
@@ -88,7 +88,7 @@ def test_a_comparison_from_nothing_and_again_without_a_run(
     assert list(told["methods"]) == ["dt", "ra-dt", "replay", "sweep"]
     folder = tmp_path / "results" / TOY_GRID.name
     files = {path.name for path in folder.iterdir() if path.is_file()}
-    assert files == {"compare.md", "compare.json", "compare.png", "learning.png"}
+    assert files == {"compare.md", "compare.json", "compare.png", "learning.png", "report.html"}
     kept = {path.name for path in (folder / "ra-dt-seed0").iterdir()}
     assert {"icl.json", "config.json", "summary.md", "curve.png", "choices.json"} <= kept
     assert not {"model.safetensors", "log.jsonl"} & kept

@@ -1,7 +1,8 @@
-"""The baseline of collecting: stable-baselines3's own PPO, one process of one thread per core."""
+"""The baselines of collecting: other people's PPO as it is, one process of one thread per core."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import time
@@ -15,13 +16,14 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from radt.collect import CollectConfig
+from radt.collect import CollectConfig, RecurrentConfig
+from radt.collect.histories import late_return
 from radt.collect.ppo import network_inputs
+from radt.collect.recurrent_actor import network_view
 from radt.collect.rollout import StateIndex
 from radt.envs.suite import TaskSuite
 from radt.experiments.run import RunError
 
-LATE_EPISODES = 50
 START_TIMEOUT = 600.0  # seconds that a process waits for the others before it measures
 
 
@@ -30,9 +32,10 @@ class BaselineJob:
     """The tasks that one process learns one after the other."""
 
     suite: TaskSuite
-    config: CollectConfig
+    config: Any  # the options of the source, with one environment per task
     tasks: tuple[int, ...]
     rollouts: int  # of each task that are timed, after one to warm up
+    source: str = "ppo"  # a name in BASELINES
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class BaselineRun:
 def learn_tasks(job: BaselineJob, start_together: Callable[[], object]) -> Iterator[BaselineRun]:
     """Train an unmodified PPO on each task in turn; all processes start timing at once."""
     for number, task in enumerate(job.tasks):
-        model = build_ppo(job.suite, task, job.config)
+        model = BASELINES[job.source].build(job.suite, task, job.config)
         model.learn(job.config.n_steps)
         if number == 0:
             start_together()
@@ -66,13 +69,37 @@ def learn_tasks(job: BaselineJob, start_together: Callable[[], object]) -> Itera
 
 def build_ppo(suite: TaskSuite, task: int, config: CollectConfig) -> Any:
     """Build stable-baselines3's PPO with the collector's hyper-parameters and inputs."""
-    _require_stable_baselines3()
     from stable_baselines3 import PPO
+
+    env = scaled(suite.make(task), suite, config)
+    return _build(PPO, "MlpPolicy", env, config, config.seed + task, {})
+
+
+def build_recurrent_ppo(suite: TaskSuite, task: int, config: RecurrentConfig) -> Any:
+    """Build sb3-contrib's RecurrentPPO with the collector's hyper-parameters and inputs."""
+    from sb3_contrib import RecurrentPPO
+
+    env, state = suite.make(task), suite.spaces.state
+    if state.kind == "discrete":
+        view = network_view(state)
+        env = shown(env, lambda seen: view(seen[None])[0].numpy(), len(state.bins))
+    width = {"lstm_hidden_size": config.units}
+    return _build(RecurrentPPO, "MlpLstmPolicy", env, config, config.seed + task, width)
+
+
+def _build(
+    learner: Any,
+    policy: str,
+    env: gym.Env[Any, Any],
+    config: CollectConfig | RecurrentConfig,
+    seed: int,
+    width: dict[str, int],
+) -> Any:
     from stable_baselines3.common.monitor import Monitor
 
-    return PPO(
-        "MlpPolicy",
-        Monitor(scaled(suite.make(task), suite, config)),
+    return learner(
+        policy,
+        Monitor(env),
         learning_rate=config.learning_rate,
         n_steps=config.n_steps,
         batch_size=config.batch_size,
@@ -83,8 +110,8 @@ def build_ppo(suite: TaskSuite, task: int, config: CollectConfig) -> Any:
         ent_coef=config.ent_coef,
         vf_coef=config.vf_coef,
         max_grad_norm=config.max_grad_norm,
-        policy_kwargs={"optimizer_kwargs": {"eps": config.adam_epsilon}},
-        seed=config.seed + task,
+        policy_kwargs={"optimizer_kwargs": {"eps": config.adam_epsilon}, **width},
+        seed=seed,
         device="cpu",
     )
 
@@ -101,23 +128,46 @@ def scaled(env: gym.Env[Any, Any], suite: TaskSuite, config: CollectConfig) -> g
         row: NDArray[np.float32] = table[tuple(observation)]
         return row
 
-    space = gym.spaces.Box(-1.0, 1.0, (inputs.shape[1],), np.float32)
-    return gym.wrappers.TransformObservation(env, look_up, space)
+    return shown(env, look_up, inputs.shape[1])
 
 
-def late_return(
-    returns: NDArray[np.floating[Any]], lengths: NDArray[np.integer[Any]], transitions: int
-) -> float | None:
-    """Average the last 50 of the episodes that end within the first `transitions` steps."""
-    within = np.asarray(returns)[np.cumsum(lengths) <= transitions]
-    return float(within[-LATE_EPISODES:].mean()) if len(within) else None
+def shown(
+    env: gym.Env[Any, Any], look: Callable[[NDArray[Any]], NDArray[np.float32]], width: int
+) -> gym.Env[Any, Any]:
+    """Show other observations: `width` numbers from -1 to 1."""
+    space = gym.spaces.Box(-1.0, 1.0, (width,), np.float32)
+    return gym.wrappers.TransformObservation(env, look, space)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A library whose learner a source is measured against."""
+
+    name: str
+    module: str
+    build: Callable[[TaskSuite, int, Any], Any]
+
+    def version(self) -> str:
+        """Return which version is installed, or say how to install one."""
+        try:
+            return str(importlib.import_module(self.module).__version__)
+        except ImportError as error:
+            raise RunError(
+                f"the baseline of this benchmark, {self.name}, is not installed: "
+                "pip install 'radt[dev]'"
+            ) from error
+
+
+BASELINES = {
+    "ppo": Baseline("stable-baselines3", "stable_baselines3", build_ppo),
+    "ppo-lstm": Baseline("sb3-contrib", "sb3_contrib", build_recurrent_ppo),
+}
 
 
 def learn_side_by_side(
     jobs: Sequence[BaselineJob], report: Callable[[BaselineRun], None]
 ) -> list[list[BaselineRun]]:
     """Do each job in a process of one thread, all at the same time; runs are listed by job."""
-    _require_stable_baselines3()
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(len(jobs))
     processes, runs = {}, [list[BaselineRun]() for _ in jobs]
@@ -161,25 +211,7 @@ def _receive(receiver: Connection) -> BaselineRun | None:
         message = json.loads(receiver.recv_bytes())
     except EOFError:
         raise RunError(
-            "a process of stable-baselines3 ended before its work was done; what it said stands "
-            "above. Run the benchmark again, or without returns to make it shorter"
+            "a process of the baseline ended before its work was done; what it said stands above. "
+            "Run the benchmark again, or without returns to make it shorter"
         ) from None
     return None if message is None else BaselineRun(*message)
-
-
-def baseline_version() -> str:
-    """Return the version of stable-baselines3."""
-    _require_stable_baselines3()
-    import stable_baselines3
-
-    return str(stable_baselines3.__version__)
-
-
-def _require_stable_baselines3() -> None:
-    try:
-        import stable_baselines3  # noqa: F401
-    except ImportError as error:
-        raise RunError(
-            "the baseline of this benchmark, stable-baselines3, is not installed: "
-            "pip install 'radt[dev]'"
-        ) from error

@@ -1,11 +1,13 @@
-"""`radt bench collect`: transitions per second against stable-baselines3, and how well both learn.
+"""`radt bench collect`: transitions per second against other people's PPO, and how well both learn.
 
 Our side is one whole collection, files included. The other side is one process of one thread per
-worker, with the same hyper-parameters and inputs. The two sides never run at the same time.
+worker, with the same hyper-parameters and inputs. The two sides never run at the same time. Where
+the laptop budget has a lighter way, it is measured against the same baseline, too.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -16,17 +18,18 @@ from typing import Any
 import numpy as np
 
 from radt.bench.baseline import (
-    LATE_EPISODES,
+    BASELINES,
     BaselineJob,
     BaselineRun,
-    baseline_version,
-    late_return,
     learn_side_by_side,
 )
 from radt.bench.report import publish, with_provenance
-from radt.collect import CollectConfig, CollectProgress, collect, paper_config
+from radt.collect import SOURCES, CollectProgress, collect
+from radt.collect.histories import LATE_EPISODES, late_return
 from radt.data import Dataset
+from radt.decode import decode
 from radt.envs.suite import SUITES, TaskSuite
+from radt.experiments.presets import usual_recipe, usual_source
 from radt.experiments.run import RunError
 from radt.metrics import Interval, nested_interval
 from radt.track import Tracker
@@ -39,12 +42,23 @@ Mark = tuple[float, int]  # seconds since the start, transitions so far
 
 @dataclass(frozen=True)
 class Collected:
-    """What one collection of every training task took, and how well its tasks were learned."""
+    """What one collection took, and how well its tasks were learned."""
 
+    tasks: int
     transitions: int
     seconds: float  # from nothing to the finished dataset
     steady_rate: float  # transitions per second after warm-up
     late_returns: tuple[float | None, ...]  # of the sampled tasks
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What both sides have in common."""
+
+    suite: TaskSuite
+    source: str
+    sampled: tuple[int, ...]  # the tasks whose returns are compared
+    workers: int
 
 
 def bench_collect(
@@ -52,14 +66,14 @@ def bench_collect(
     rollouts: int | None = None,
     sb3_rollouts: int = 5,
     returns: bool = True,
-    config: CollectConfig | None = None,
+    config: Any = None,
     workers: int = 2,
     quiet: bool = True,
 ) -> dict[str, Any]:
-    """Measure our collector against as many stable-baselines3 processes as it has workers.
+    """Measure our collector against as many processes of the baseline as it has workers.
 
     Args:
-        env: The suite whose training tasks are learned.
+        env: The suite whose training tasks are learned, by its usual source.
         rollouts: How many rollouts of each task; None: the whole collection.
         sb3_rollouts: How many the baseline is timed over when `returns` is off.
         returns: Train the baseline on 8 sampled tasks to the end, time that, compare late returns.
@@ -67,21 +81,24 @@ def bench_collect(
         workers: Processes of each side.
         quiet: Draw no bars.
     """
-    suite = SUITES[env]
-    config = _shortened(config or paper_config(env), rollouts)
-    version = baseline_version()  # fails before the long work does
-    tasks = sample_tasks(suite, config.seed)
+    suite, source = SUITES[env], usual_source(env)
+    config = shortened(config or usual_options(env, source, "paper"), rollouts)
+    lighter = shortened(usual_options(env, source, "laptop"), rollouts)
+    version = BASELINES[source].version()  # fails before the long work does
+    setting = Setting(suite, source, sample_tasks(suite, config), workers)
     tracker = Tracker(quiet=quiet)
-    ours = collect_once(suite, config, workers, tasks, tracker)
-    jobs = _baseline_jobs(suite, config, tasks, workers, None if returns else sb3_rollouts)
+    ours = collect_once(setting, config, tracker)
+    light = None if source == "ppo" else collect_once(setting, lighter, tracker)
+    jobs = baseline_jobs(setting, config, None if returns else sb3_rollouts)
     theirs = _run_baseline(jobs, tracker)
     rate = baseline_rate(theirs)
     runs = sorted((run for process in theirs for run in process), key=lambda run: run.task)
+    known = runs if returns else None
     measured = {
         "env": env,
-        "hyper_parameters": asdict(config),
-        "ours": {"workers": workers, "tasks": len(suite.train_tasks), **asdict(ours)},
-        "stable_baselines3": {
+        "source": source,
+        **compared(setting, config, ours, rate, known),
+        BASELINES[source].module: {
             "version": version,
             "processes": len(jobs),
             "threads_per_process": 1,
@@ -89,41 +106,57 @@ def bench_collect(
             "rate": rate,
             "seconds_for_all": ours.transitions / rate,
         },
-        "returns": _compare_returns(tasks, ours.late_returns, runs) if returns else None,
-        "ratio_of_whole_runs": ours.transitions / ours.seconds / rate,
+        "light": None if light is None else compared(setting, lighter, light, rate, known),
     }
     return with_provenance("collect", measured, ours.steady_rate / rate)
 
 
-def _shortened(config: CollectConfig, rollouts: int | None) -> CollectConfig:
+def usual_options(env: str, source: str, budget: str) -> Any:
+    """Return the options with which a source records at a budget."""
+    return decode(SOURCES[source].options, usual_recipe(env, source, budget))
+
+
+def shortened(config: Any, rollouts: int | None) -> Any:
+    """Ask for some rollouts only, and to keep every task."""
     if rollouts is not None:
-        config = replace(config, transitions=rollouts * config.n_steps)
+        config = replace(config, transitions=rollouts * config.n_steps * config.envs_per_task)
     if config.rollouts < 3:
         raise RunError(
             f"{config.rollouts} rollouts leave none between the warm-up and the last one; "
             "give at least 3"
         )
-    return config
+    return replace(config, keep_above=None) if hasattr(config, "keep_above") else config
 
 
-def sample_tasks(suite: TaskSuite, seed: int) -> tuple[int, ...]:
+def sample_tasks(suite: TaskSuite, config: Any) -> tuple[int, ...]:
     """Draw the training tasks whose returns are compared."""
-    count = min(SAMPLED_TASKS, len(suite.train_tasks))
-    drawn = np.random.default_rng(seed).choice(suite.train_tasks, count, replace=False)
+    known = suite.train_tasks[: getattr(config, "candidates", None)]
+    count = min(SAMPLED_TASKS, len(known))
+    drawn = np.random.default_rng(config.seed).choice(known, count, replace=False)
     return tuple(int(task) for task in np.sort(drawn))
 
 
-def collect_once(
-    suite: TaskSuite,
-    config: CollectConfig,
-    workers: int,
-    sampled: Sequence[int],
-    tracker: Tracker,
-) -> Collected:
+def measured_suite(setting: Setting, config: Any) -> TaskSuite:
+    """Return the suite with the tasks that we collect.
+
+    These are all; where one would take hours, the sampled ones, filled up to work for every worker.
+    """
+    suite, sampled = setting.suite, setting.sampled
+    if setting.source == "ppo":
+        return suite
+    count = max(len(sampled), setting.workers * config.tasks_per_group)
+    others = [task for task in suite.train_tasks if task not in sampled]
+    tasks = tuple(sorted((*sampled, *others[: count - len(sampled)])))
+    smaller: TaskSuite = dataclasses.replace(suite, train_tasks=tasks)  # type: ignore[type-var]
+    return smaller
+
+
+def collect_once(setting: Setting, config: Any, tracker: Tracker) -> Collected:
     """Collect a dataset in a temporary folder and note when each rollout was done."""
+    suite, source = measured_suite(setting, config), setting.source
+    tasks = len(suite.train_tasks)
     marks: list[Mark] = []
-    total = len(suite.train_tasks) * config.transitions
-    tracker.start("collect", total)
+    tracker.start("collect", tasks * config.transitions)
     begun = time.perf_counter()
 
     def note(news: CollectProgress) -> None:
@@ -131,41 +164,42 @@ def collect_once(
         tracker.advance(news.transitions, f"return {news.recent_return:.1f}")
 
     with tempfile.TemporaryDirectory(prefix="radt-bench-") as folder:
-        collect(suite, config, Path(folder), workers, progress=note, quiet=True)
+        workers = setting.workers
+        collect(suite, config, Path(folder), workers, progress=note, quiet=True, source=source)
         seconds = time.perf_counter() - begun
         tracker.finish()
-        episodes = Dataset.open(folder, sampled, in_memory=False).episodes
+        episodes = Dataset.open(folder, setting.sampled, in_memory=False).episodes
     late = []
-    for task in sampled:
+    for task in setting.sampled:
         own = episodes.rows(episodes.task == task)
         late.append(late_return(own.total_return, own.length, config.transitions))
-    return Collected(total, seconds, steady_rate(marks, suite, config), tuple(late))
+    steady = steady_rate(marks, tasks, config)
+    return Collected(tasks, tasks * config.transitions, seconds, steady, tuple(late))
 
 
-def steady_rate(marks: Sequence[Mark], suite: TaskSuite, config: CollectConfig) -> float:
+def steady_rate(marks: Sequence[Mark], tasks: int, config: Any) -> float:
     """Return transitions per second without the first rollouts and without the last.
 
     The first ones wait for processes to start, and nothing is learned from the last ones.
     """
-    per_round = len(suite.train_tasks) * config.n_steps
+    per_round = tasks * config.n_steps * config.envs_per_task
     inside = [mark for mark in marks if per_round <= mark[1] <= per_round * (config.rollouts - 1)]
     (begun, first), (ended, last) = inside[0], inside[-1]
     return (last - first) / (ended - begun)
 
 
-def _baseline_jobs(
-    suite: TaskSuite,
-    config: CollectConfig,
-    tasks: Sequence[int],
-    processes: int,
-    rollouts: int | None,
-) -> list[BaselineJob]:
+def baseline_jobs(setting: Setting, config: Any, rollouts: int | None) -> list[BaselineJob]:
     """Deal the tasks out to processes: all of them to the end, or one each for some rollouts."""
+    tasks, processes = setting.sampled, setting.workers
     if rollouts is None:
         shares, timed = [tuple(tasks[n::processes]) for n in range(processes)], config.rollouts - 1
     else:
         shares, timed = [(task,) for task in tasks[:processes]], rollouts
-    return [BaselineJob(suite, config, share, timed) for share in shares if share]
+    return [
+        BaselineJob(setting.suite, config, share, timed, setting.source)
+        for share in shares
+        if share
+    ]
 
 
 def _run_baseline(jobs: Sequence[BaselineJob], tracker: Tracker) -> list[list[BaselineRun]]:
@@ -190,8 +224,25 @@ def baseline_rate(processes: Sequence[Sequence[BaselineRun]]) -> float:
     )
 
 
-def _compare_returns(
-    tasks: Sequence[int], late: Sequence[float | None], runs: Sequence[BaselineRun]
+def compared(
+    setting: Setting,
+    config: Any,
+    ours: Collected,
+    rate: float,
+    runs: Sequence[BaselineRun] | None,
+) -> dict[str, Any]:
+    """Put one of our collections beside the baseline."""
+    return {
+        "hyper_parameters": asdict(config),
+        "ours": {"workers": setting.workers, **asdict(ours)},
+        "returns": None if runs is None else compare_returns(setting, ours.late_returns, runs),
+        "ratio_of_whole_runs": ours.transitions / ours.seconds / rate,
+        "ratio": ours.steady_rate / rate,
+    }
+
+
+def compare_returns(
+    setting: Setting, late: Sequence[float | None], runs: Sequence[BaselineRun]
 ) -> dict[str, Any]:
     """Say whether our mean return lies in the 95 % interval of the baseline's."""
     ours = np.array(late, dtype=float)  # [task]
@@ -200,10 +251,10 @@ def _compare_returns(
         raise RunError("some task finished no episode, so returns cannot be compared; give more")
     interval = _interval(theirs)
     return {
-        "tasks": list(tasks),
+        "tasks": list(setting.sampled),
         "episodes": LATE_EPISODES,
         "ours": ours.tolist(),
-        "stable_baselines3": theirs.tolist(),
+        BASELINES[setting.source].module: theirs.tolist(),
         "our_mean": float(ours.mean()),
         "interval": asdict(interval),  # of the baseline's mean, tasks resampled
         "difference": asdict(_interval(ours - theirs)),
@@ -216,23 +267,37 @@ def _interval(scores: np.ndarray[Any, np.dtype[np.float64]]) -> Interval:
 
 
 def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    ours, theirs, returns = record["ours"], record["stable_baselines3"], record["returns"]
-    processes = f"{theirs['processes']} stable-baselines3 {theirs['version']} processes"
+    baseline = BASELINES[record["source"]]
+    theirs = record[baseline.module]
+    processes = f"{theirs['processes']} {baseline.name} {theirs['version']} processes"
+    rows = [(f"{processes}, transitions/s", f"{theirs['rate']:,.0f}")]
+    rows += _side("radt", record, baseline.name)
+    rows += [("seconds they need for as many", f"{theirs['seconds_for_all']:,.0f}")]
+    if record["light"] is not None:
+        rows += _side("radt, lighter", record["light"], baseline.name)
+        rows += [("ratio, lighter", f"{record['light']['ratio']:.1f}")]
+    return rows
+
+
+def _span(interval: Mapping[str, float]) -> str:
+    return "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**interval)
+
+
+def _side(name: str, side: Mapping[str, Any], baseline: str) -> list[tuple[str, str]]:
+    ours, returns = side["ours"], side["returns"]
     rows = [
-        ("transitions collected", f"{ours['transitions']:,}"),
-        ("seconds, files included", f"{ours['seconds']:.1f}"),
-        ("radt, transitions/s", f"{ours['steady_rate']:,.0f}"),
-        (f"{processes}, transitions/s", f"{theirs['rate']:,.0f}"),
-        ("seconds they need for as many", f"{theirs['seconds_for_all']:,.0f}"),
-        ("ratio with start-up and files", f"{record['ratio_of_whole_runs']:.1f}"),
+        (f"{name}, transitions collected", f"{ours['transitions']:,}"),
+        (f"{name}, seconds, files included", f"{ours['seconds']:.1f}"),
+        (f"{name}, transitions/s", f"{ours['steady_rate']:,.0f}"),
+        (f"{name}, ratio with start-up and files", f"{side['ratio_of_whole_runs']:.1f}"),
     ]
     if returns is not None:
         verdict = "inside" if returns["inside"] else "outside"
         rows += [
-            (f"radt, return on {len(returns['tasks'])} tasks", f"{returns['our_mean']:.1f}"),
-            ("stable-baselines3, return", str(Interval(**returns["interval"]))),
-            ("difference", str(Interval(**returns["difference"]))),
-            ("radt in the interval of stable-baselines3", verdict),
+            (f"{name}, return on {len(returns['tasks'])} tasks", f"{returns['our_mean']:.2f}"),
+            (f"{baseline}, return", _span(returns["interval"])),
+            ("difference", _span(returns["difference"])),
+            (f"{name} in the interval of {baseline}", verdict),
         ]
     return rows
 

@@ -25,6 +25,13 @@ from radt.trajectory import Batch, Trajectory
 @contextmanager
 def made_up_histories(suite: TaskSuite, transitions: int, seed: int = 0) -> Iterator[Dataset]:
     """Let all training tasks be lived by random walks, in a dataset that is soon deleted."""
+    with made_up_folder(suite, transitions, seed) as folder:
+        yield Dataset.open(folder, in_memory=True)
+
+
+@contextmanager
+def made_up_folder(suite: TaskSuite, transitions: int, seed: int = 0) -> Iterator[Path]:
+    """Write such a dataset, for processes that open it themselves."""
     with tempfile.TemporaryDirectory(prefix="radt-bench-") as folder:
         files = tuple(
             write_history(Path(folder), history, suite.spaces)
@@ -42,7 +49,7 @@ def made_up_histories(suite: TaskSuite, transitions: int, seed: int = 0) -> Iter
             files=files,
         )
         write_manifest(Path(folder), manifest)
-        yield Dataset.open(folder, in_memory=True)
+        yield Path(folder)
 
 
 def random_walks(suite: TaskSuite, transitions: int, seed: int) -> list[History]:

@@ -8,15 +8,14 @@ with it PyTorch computes attention unfused on a CPU, which would hurt long conte
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from radt.api import preset
 from radt.bench.histories import made_up_histories, prepared
@@ -24,6 +23,7 @@ from radt.bench.report import publish, with_provenance
 from radt.config import Budget, RunConfig
 from radt.costs import count_parameters, count_targets, tokens_per_decision
 from radt.data import Dataset
+from radt.distributed import rows
 from radt.envs.suite import SUITES
 from radt.experiments.run import RunError
 from radt.learn import optimiser
@@ -158,17 +158,6 @@ def time_method(
         sequences_per_second=size / update,
         targets_per_second=targets / update,
     )
-
-
-def rows(examples: Any, chosen: slice) -> Any:
-    """Cut a micro-batch from a batch of examples, whatever tensors they are made of."""
-    if isinstance(examples, Tensor):
-        return examples[chosen]
-    if not dataclasses.is_dataclass(examples):
-        return examples
-    names = [field.name for field in dataclasses.fields(examples)]
-    cut = {name: rows(getattr(examples, name), chosen) for name in names}
-    return dataclasses.replace(cast(Any, examples), **cut)
 
 
 def _mean_seconds(action: Callable[[int], object], times: int) -> float:

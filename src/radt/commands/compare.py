@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from radt.commands.flags import Budget, ComputingVerb
+from radt.commands.engine import EngineVerb
+from radt.commands.flags import Budget
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,14 +24,15 @@ METHODS = "dt,ad,dpt,ra-dt,ra-dt+,ra-dt-lm"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareVerb(ComputingVerb):
+class CompareVerb(EngineVerb):
     """Compare methods fairly: run what is missing, then write one table and one picture.
 
     Every run is an ordinary `radt run` in OUT/ENV/METHOD-seedK. Stopped at any moment, the same
     command goes on from there. What is finished is published in RESULTS/ENV, where compare.md,
     compare.png and compare.json tell of all that is published, so a method can be added later.
     The references replay and sweep, which learn nothing, are always in. Two processes that are
-    given the same command share the work; let each have its own core with --threads 1.
+    given the same command share the work; let each have its own core with --threads 1. So do
+    --workers N, and --engine ray on the machines of a cluster, one thread each.
 
     Try:
       radt compare dark-room-10x10 --dry-run
@@ -59,6 +61,7 @@ class CompareVerb(ComputingVerb):
         from radt.commands.compare_work import hours, look, work
 
         comparison = self._comparison()
+        self._refuse_torchrun()
         entries = look(comparison)
         if self.dry_run:
             plan = {"runs": [one.to_json() for one in entries], "hours": hours(entries)}
@@ -71,7 +74,9 @@ class CompareVerb(ComputingVerb):
             console.print(show_plan(entries), plan_line(entries), sep="\n")
         ready = ("finished",) if self.table else ("finished", "interrupted", "missing")
         todo = [one for one in entries if one.state in ready]
-        self._answer(comparison, work(comparison, todo, self.common))
+        with self.opened() as engine:
+            news = work(comparison, todo, self.common, engine)
+        self._answer(comparison, news)
 
     def _comparison(self) -> Comparison:
         from radt.experiments.compare import Comparison
@@ -89,6 +94,16 @@ class CompareVerb(ComputingVerb):
             results=self.results,
             wall_minutes=self.wall_minutes,
         )
+
+    def _refuse_torchrun(self) -> None:
+        from radt.distributed import enlisted
+        from radt.experiments.run import RunError
+
+        if enlisted().size > 1:
+            raise RunError(
+                "torchrun starts processes that train one policy together: give it `radt run`; a "
+                "comparison shares its runs with --workers N or --engine ray"
+            )
 
     def _answer(self, comparison: Comparison, news: News) -> None:
         """Show the table; where runs have failed, say so last and with an exit code."""
@@ -140,7 +155,9 @@ def show_table(compared: Mapping[str, Any]) -> Table:
     """Show the numbers that matter most."""
     from rich.table import Table
 
-    methods = compared["methods"]
+    from radt.metrics import decimals
+
+    methods, n = compared["methods"], decimals(compared["optimum"])
     score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))
     trials = "-".join(score.split("_")[1:])
     title = f"{compared['env']}, {compared['tasks']} tasks"
@@ -153,16 +170,16 @@ def show_table(compared: Mapping[str, Any]) -> Table:
         table.add_row(
             name,
             str(row["seeds"]),
-            f"{row['at_trial']['1']:.1f}",
-            f"[bold]{row[score]:.1f}[/]",
-            bounds(row["ci95"] or row["ci95_tasks"]),
+            f"{row['at_trial']['1']:.{n}f}",
+            f"[bold]{row[score]:.{n}f}[/]",
+            bounds(row["ci95"] or row["ci95_tasks"], n),
             "yes" if row["improves"] else "no",
-            "" if against is None else f"{against['mean']:+.1f}",
-            "" if against is None else bounds(against["ci95"] or against["ci95_tasks"]),
+            "" if against is None else f"{against['mean']:+.{n}f}",
+            "" if against is None else bounds(against["ci95"] or against["ci95_tasks"], n),
         )
     return table
 
 
-def bounds(pair: Sequence[float]) -> str:
+def bounds(pair: Sequence[float], digits: int) -> str:
     """Write an interval; it is over tasks where there is one seed only."""
-    return f"{pair[0]:.1f} to {pair[1]:.1f}"
+    return f"{pair[0]:.{digits}f} to {pair[1]:.{digits}f}"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from radt.api import BusyError, collect, run
 from radt.commands.flags import Common
+from radt.engine import Engine, LocalEngine
 from radt.experiments.compare import Comparison, Entry, collect_minutes, complete, entry, publish
 from radt.experiments.pace import fitting_updates, pace_of, read_pace
 from radt.experiments.run import RunError
@@ -39,21 +40,73 @@ def hours(entries: Sequence[Entry]) -> float:
     return (sum(one.minutes for one in entries) + collect_minutes(entries)) / 60.0
 
 
-def work(comparison: Comparison, todo: Sequence[Entry], common: Common) -> News:
-    """Finish runs one by one; an error of one does not stop the others."""
-    news, speaks = News(), not (common.quiet or common.json)
-    for place, (one, left) in enumerate(zip(todo, time_left(todo), strict=True), start=1):
-        if speaks:
-            say(f"[{place}/{len(todo)}] {one.name}, {left}")
-        try:
-            finish(comparison, one, common)
-            news.finished.append(one.name)
-        except BusyError:
-            news.busy.append(one.name)
-        except (ValueError, OSError, ImportError) as error:
-            news.failed[one.name] = str(error)
-            say(f"failed: {one.name}: {error}")
+@dataclass(frozen=True)
+class RunJob:
+    """One run of a comparison, for whoever does it."""
+
+    comparison: Comparison
+    planned: Entry
+    common: Common
+
+
+def work(
+    comparison: Comparison, todo: Sequence[Entry], common: Common, engine: Engine | None = None
+) -> News:
+    """Finish runs one by one, or side by side; an error of one does not stop the others."""
+    engine = engine or LocalEngine(1)
+    news, speaks, left = News(), not (common.quiet or common.json), time_left(todo)
+    if engine.workers > 1:
+        comparison, common = side_by_side(comparison, common)
+        collect_first(todo, common, engine)
+    jobs = [RunJob(comparison, one, common) for one in todo]
+    for place, (state, why) in engine.map(finish_run, jobs):
+        name = todo[place].name
+        if state == "begun" and speaks:
+            rest = f", {next(left)}" if engine.workers == 1 else ""
+            say(f"[{place + 1}/{len(todo)}] {name}{rest}")
+        elif state == "finished":
+            news.finished.append(name)
+        elif state == "busy":
+            news.busy.append(name)
+        elif state == "failed":
+            news.failed[name] = why
+            say(f"failed: {name}: {why}")
     return news
+
+
+def side_by_side(comparison: Comparison, common: Common) -> tuple[Comparison, Common]:
+    """Let runs share machines: paths that hold everywhere, and one thread unless more are asked."""
+    if comparison.wall_minutes is not None:
+        raise RunError(
+            "equal time needs a machine for each run alone; leave out --engine and --workers"
+        )
+    out, results = comparison.out.absolute(), comparison.results.absolute()
+    everywhere = replace(comparison, out=out, results=results)
+    return everywhere, replace(common, threads=common.threads or 1)
+
+
+def collect_first(todo: Sequence[Entry], common: Common, engine: Engine) -> None:
+    """Make the datasets that runs share before they start."""
+    configs = {
+        phase.where: one.config
+        for one in todo
+        for phase in one.phases
+        if phase.name == "collect" and not phase.done
+    }
+    for config in configs.values():
+        collect(config, quiet=common.quiet or common.json, engine=engine)
+
+
+def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
+    """Bring one run to its end, publish it, and say what came of it."""
+    yield "begun", ""
+    try:
+        finish(job.comparison, job.planned, job.common)
+        yield "finished", ""
+    except BusyError:
+        yield "busy", ""
+    except (ValueError, OSError, ImportError) as error:
+        yield "failed", str(error)
 
 
 def finish(comparison: Comparison, planned: Entry, common: Common) -> None:

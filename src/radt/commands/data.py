@@ -24,7 +24,6 @@ def find_dataset(name: str) -> Path:
     if (Path(name) / MANIFEST).is_file():
         return Path(name)
     ready = sorted(path.parent for path in (home() / name).glob(f"*/{MANIFEST}"))
-    paper = [folder for folder in ready if folder.name == "ppo-seed0"]
     if not ready and name in SUITES.names():
         raise DataError(
             f"there is no finished dataset of {name} in {home()}; `radt collect {name}` makes it"
@@ -34,10 +33,19 @@ def find_dataset(name: str) -> Path:
             f"{name!r} is neither the folder of a finished dataset (it holds no {MANIFEST}) nor an "
             "environment; `radt data list` shows the datasets, `radt envs` the environments"
         )
-    if len(ready) > 1 and not paper:
+    usual = [folder for folder in ready if len(ready) == 1 or folder == usual_dataset(name)]
+    if not usual:
         names = ", ".join(map(str, ready))
         raise DataError(f"{name} has several datasets; give the folder of one: {names}")
-    return (paper or ready)[0]
+    return usual[0]
+
+
+def usual_dataset(env: str) -> Path:
+    """Return the folder that `radt collect` makes when nothing else is said."""
+    from radt.api import preset
+    from radt.experiments.run import dataset_path
+
+    return dataset_path(preset(env))
 
 
 def card_values(folder: Path, measured: DatasetCard) -> dict[str, Any]:
@@ -83,15 +91,17 @@ class CurvesVerb(Verb):
     def execute(self) -> None:
         """Measure, draw and print."""
         from radt.data import Dataset
+        from radt.metrics import decimals
         from radt.plots.source import draw_source
 
         folders = [find_dataset(name) for name in self.datasets]
         curves = draw_source([Dataset.open(folder) for folder in folders], self.out)
         lines = []
         for curve in curves:
-            best = "" if curve.optimum is None else f" of {curve.optimum:.1f}"
+            n = decimals(curve.optimum)
+            best = "" if curve.optimum is None else f" of {curve.optimum:.{n}f}"
             learned = "" if curve.learned is None else f", {curve.learned:.0%} of tasks learned"
-            lines.append(f"{curve.label}: {curve.last_tenth:.1f}{best} at the end{learned}")
+            lines.append(f"{curve.label}: {curve.last_tenth:.{n}f}{best} at the end{learned}")
         values = {"out": str(self.out), "curves": [dataclasses.asdict(curve) for curve in curves]}
         self.common.answer(values, "\n".join([*lines, str(self.out)]))
 

@@ -30,7 +30,7 @@ class DemoVerb(ComputingVerb):
     """
 
     env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
-    """A dark room, with or without a key and a door."""
+    """A grid: a dark room, with or without a key and a door, or a maze."""
     checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
     """A run or checkpoint of your own."""
     trials: int = 15  # how many trials each goal gets
@@ -57,12 +57,12 @@ class DemoVerb(ComputingVerb):
 
     def _demo(self) -> Demo:
         from radt.demo import Demo
-        from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite
+        from radt.envs.suite import SUITES, DrawnSuite
         from radt.experiments.run import RunError
         from radt.loading import load, shipped
 
         suite = SUITES[self.env]
-        if not isinstance(suite, DarkRoomSuite | KeyDoorSuite):
+        if not isinstance(suite, DrawnSuite):
             raise RunError(f"the demo draws grids, which {self.env} is not; see `radt envs`")
         for name in ("trials", "goals"):
             if getattr(self, name) < 1:
@@ -88,13 +88,14 @@ def show_returns(demo: Demo, result: ICLResult) -> list[RenderableType]:
     from rich.table import Table
 
     from radt.demo import bars
+    from radt.envs.suite import found_above
     from radt.metrics import found_by
 
     best = float(np.mean([demo.suite.optimal_return(task) for task in demo.tasks]))
     count = len(demo.tasks)
     table = Table("trial", "mean return", "goals found", box=None, pad_edge=False)
     means = result.returns.mean(axis=0)
-    found = found_by(result.returns, demo.suite.spaces.solved_above)
+    found = found_by(result.returns, found_above(demo.suite, demo.tasks))
     for trial, (mean, known) in enumerate(zip(means, found, strict=True), start=1):
         table.add_row(f"{trial:5d}", f"{mean:11.1f}", f"{known:5d} of {count}")
     line = (

@@ -18,7 +18,13 @@ from radt.commands.data import list_datasets
 from radt.commands.flags import ComputingVerb
 
 NEEDED = ("radt", "torch", "numpy", "gymnasium", "h5py", "safetensors", "tyro", "rich", "scipy")
-EXTRAS = {"faiss": "faiss-cpu", "tensorboard": "tensorboard", "wandb": "wandb"}
+EXTRAS = {
+    "faiss": "faiss-cpu",
+    "ray": "ray",
+    "server": "psycopg",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +76,7 @@ def run_tests() -> list[dict[str, Any]]:
     tests: dict[str, Callable[[], str]] = {
         "index": check_index,
         "faiss": check_faiss,
+        "memory server": check_server,
         "collect, train, evaluate": check_run,
         "shipped weights": check_weights,
     }
@@ -114,6 +121,18 @@ def check_faiss() -> str:
     import faiss
 
     return f"Faiss {faiss.__version__}"
+
+
+def check_server() -> str:
+    """Ask the memory server who it is, where one is named; its address is never shown."""
+    if importlib.util.find_spec("psycopg") is None:
+        return "not installed (optional): pip install 'radt[server]'"
+    if not os.environ.get("RADT_MEMORY_DSN"):
+        return "none is named (optional): its address goes into RADT_MEMORY_DSN"
+    from radt.memory.postgres.address import read_address
+    from radt.memory.postgres.server import greeting
+
+    return greeting(read_address())
 
 
 def check_run() -> str:

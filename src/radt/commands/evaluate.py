@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import ComputingVerb, read_values
+from radt.commands.engine import EngineVerb
+from radt.commands.flags import read_values
 
 if TYPE_CHECKING:
     from radt.envs.suite import TaskSuite
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateVerb(ComputingVerb):
+class EvaluateVerb(EngineVerb):
     """Let a trained method learn in context on tasks it has not seen.
 
     The memory starts empty and no weight changes. The folder of a run that was only trained gets
@@ -38,7 +40,7 @@ class EvaluateVerb(ComputingVerb):
     trials: Annotated[int | None, arg(help_behavior_hint="(default: the run's own)")] = None
     """How many trials each task gets."""
     seed: int = 0  # of the agent's noise and of the environments
-    trace: bool = False  # write every retrieval as JSON lines
+    trace: bool = False  # write every step and why, for `radt view`
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Where the result goes (default: beside the source)."""
 
@@ -46,9 +48,10 @@ class EvaluateVerb(ComputingVerb):
         """Evaluate, write the record and show it."""
         from radt.commands.summary import show_result
         from radt.experiments.evaluate import live, result_record
+        from radt.experiments.shares import shared
         from radt.experiments.trace import tracing
         from radt.files import atomic_write
-        from radt.loading import load
+        from radt.loading import load, load_method
         from radt.track import Tracker
 
         if self._completes_a_run():
@@ -58,8 +61,11 @@ class EvaluateVerb(ComputingVerb):
         trials = self._trials(loaded)
         path = self.out or self._free_place(trials)
         tracker = Tracker(quiet=self.common.quiet)
-        with tracing(path.with_suffix(".trace.jsonl") if self.trace else None) as trace:
-            result = live(loaded.method, trials, tracker, trace)
+        file = path.with_suffix(".trace.jsonl") if self.trace else None
+        load_again = partial(load_method, self.source.absolute(), self.common.device)
+        with self.opened() as engine, tracing(file, trials.suite.name, loaded.card.method) as trace:
+            how = live if engine is None else shared(engine, load_again)
+            result = how(loaded.method, trials, tracker, trace)
         record = {
             "experiment": "evaluate",
             "method": loaded.card.method,
@@ -84,7 +90,8 @@ class EvaluateVerb(ComputingVerb):
 
         config = from_json(read_values(self.source / "config.json"))
         quiet, device = self.common.quiet, self.common.device
-        record = evaluate(config, self.source, quiet, self.trace, device)
+        with self.opened() as engine:
+            record = evaluate(config, self.source, quiet, self.trace, device, engine)
         report(self.source)
         self.common.answer({"out": str(self.source), **record}, *show_result(record, self.source))
 
@@ -114,7 +121,8 @@ class EvaluateVerb(ComputingVerb):
         for name, value, least in (("trials", count, 1), ("seed", self.seed, 0)):
             if value < least:
                 raise RunError(f"--{name} must be at least {least}, not {value}")
-        tasks = suite.eval_tasks if self.tasks == "eval" else suite.train_tasks
+        known = loaded.card.tasks or suite.train_tasks
+        tasks = suite.eval_tasks if self.tasks == "eval" else known
         return Trials(suite, tasks, count, loaded.rule, self.seed)
 
     def _free_place(self, trials: Trials) -> Path:

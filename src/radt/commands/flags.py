@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_text
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,8 +73,9 @@ class Common(Voice):
         """How many processes collect."""
         if self.threads is not None:
             return self.threads
-        count = getattr(os, "sched_getaffinity", None)
-        return len(count(0)) if count else os.cpu_count() or 1
+        from radt.engine import cores
+
+        return cores()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,14 +136,13 @@ class RunWords(Verb):
         for name in ("env", "method", "budget"):
             if not isinstance(named[name], str):
                 raise RunError(f"{self.config}: {name} must be a name, not {named[name]!r}")
-        layers = preset_layers(named["env"], named["method"], named["budget"])
+        over = [overrides(self.set)]
         if self.config is not None:
-            layers.append(Layer(f"file {self.config.name}", file))
-        elif self.seed is not None:
-            words = {"seed": self.seed}  # the presets have taken in the others
-        else:
-            words = {}
-        return [*layers, overrides(self.set), Layer("command line", words)]
+            over.insert(0, Layer(f"file {self.config.name}", file))
+        else:  # the presets have taken in the other words
+            words = {} if self.seed is None else {"seed": self.seed}
+        over.append(Layer("command line", words))
+        return preset_layers(named["env"], named["method"], named["budget"], *over)
 
 
 def say(text: str, style: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
+from radt.commands.engine import EngineVerb
 from radt.commands.flags import ComputingVerb, RunWords, say
 
 if TYPE_CHECKING:
@@ -31,12 +32,15 @@ class Tracked(ComputingVerb, RunWords):
         return self.out or Path("runs") / name
 
     def sinks(self, config: RunConfig) -> tuple[Sink, ...]:
-        """Open the dashboards that were asked for."""
+        """Open the dashboards that were asked for; of several processes one tells them."""
+        from radt.distributed import enlisted
         from radt.experiments.run import RunError
         from radt.track import TensorBoard, WandB
 
         folder = self.folder(config)
         sinks: list[Sink] = []
+        if not enlisted().leads:
+            return ()
         try:
             if self.tensorboard:
                 sinks.append(TensorBoard(folder / "tensorboard"))
@@ -48,24 +52,27 @@ class Tracked(ComputingVerb, RunWords):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunVerb(Tracked):
+class RunVerb(EngineVerb, Tracked):
     """Go from nothing to a result: collect, train, evaluate, report.
 
     Stopped at any moment, the same command goes on from there. What is finished is kept.
+    Several processes train together when torchrun starts them; see docs/scale.md.
 
     Try:
       radt run dark-room-10x10 --out runs/x
+      torchrun --nproc-per-node 2 -m radt.cli run dark-room-10x10 --out runs/x
       radt run dark-room-10x10 --method dt --seed 1 --out runs/dt-1
       radt run dark-room-10x10 --set learn.updates=2000 --dry-run
     """
 
     dry_run: bool = False  # only say what there is to do, for how long and how large
-    trace: bool = False  # write every retrieval of the evaluation to trace.jsonl
+    trace: bool = False  # write every step of the evaluation and why, for `radt view`
 
     def execute(self) -> None:
         """Run, or plan to."""
         from radt.api import TRACE, run
         from radt.commands.summary import show_result
+        from radt.distributed import enlisted
         from radt.experiments.run import RESULT
 
         config, _ = self.compose()
@@ -75,16 +82,20 @@ class RunVerb(Tracked):
             return
         common = self.common
         late = self.trace and (out / RESULT).exists() and not (out / TRACE).exists()
-        record = run(
-            config,
-            out,
-            workers=common.workers,
-            quiet=common.quiet,
-            trace=self.trace,
-            sinks=self.sinks(config),
-            threads=common.threads,
-            device=common.device,
-        )
+        with self.opened() as engine:
+            record = run(
+                config,
+                out,
+                workers=common.workers,
+                quiet=common.quiet,
+                trace=self.trace,
+                sinks=self.sinks(config),
+                threads=common.threads,
+                device=common.device,
+                engine=engine,
+            )
+        if not enlisted().leads:
+            return
         self.common.answer({"out": str(out), **record}, *show_result(record, out))
         if late:
             again = f"`radt evaluate {out} --trace` evaluates it again with one"
@@ -102,8 +113,12 @@ class RunVerb(Tracked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectVerb(ComputingVerb, RunWords):
-    """Record how PPO learns every training task: the data that methods learn from.
+class CollectVerb(EngineVerb, RunWords):
+    """Record learning histories of the training tasks: the data that methods learn from.
+
+    Who acts is the source. `ppo` learns each task from its state, `ppo-lstm` with a memory (the
+    one for mazes; of 300 it keeps the first 100 that it learns). `annealed` learns nothing: a
+    shortest way with falling noise, in seconds. `radt config show ENV` prints a source's options.
 
     Datasets lie in $RADT_HOME (default: ./data) and are shared by runs. One that is finished is
     left as it is; one that was interrupted goes on from its last finished part.
@@ -111,6 +126,8 @@ class CollectVerb(ComputingVerb, RunWords):
     Try:
       radt collect dark-room-10x10
       radt collect dark-room-10x10 --set collect.seed=1
+      radt collect maze-runner-15x15
+      radt collect maze-runner-15x15 --set source=annealed --set collect.tasks=1000
     """
 
     def execute(self) -> None:
@@ -120,7 +137,8 @@ class CollectVerb(ComputingVerb, RunWords):
         from radt.data import Dataset, card, render
 
         config, _ = self.compose()
-        folder = collect(config, self.common.workers, self.common.quiet)
+        with self.opened() as engine:
+            folder = collect(config, self.common.workers, self.common.quiet, engine)
         measured = card(Dataset.open(folder))
         self.common.answer(card_values(folder, measured), render(measured), f"[dim]{folder}[/]")
 
@@ -137,11 +155,14 @@ class TrainVerb(Tracked):
     def execute(self) -> None:
         """Train and say where the checkpoint is."""
         from radt.api import train
+        from radt.distributed import enlisted
 
         config, _ = self.compose()
         out = self.folder(config)
         common = self.common
         sinks = self.sinks(config)
         path = train(config, out, common.quiet, sinks, common.threads, common.device)
+        if not enlisted().leads:
+            return
         shown = f"trained: [bold]{path}[/]\nnext:    radt evaluate {out}"
         self.common.answer({"out": str(out), "checkpoint": str(path)}, shown)

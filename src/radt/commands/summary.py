@@ -11,13 +11,21 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from radt.data.stats import sparkline
-from radt.metrics import after_finding, found_by, late_score
+from radt.metrics import after_finding, decimals, found_by, late_score
 
 if TYPE_CHECKING:
     from radt.experiments.plan import Phase
 
 TRIALS = (1, 5, 10, 20, 40)
-FILES = ("icl.json", "summary.md", "curve.png", "trials.gif", "model.safetensors", "trace.jsonl")
+FILES = (
+    "report.html",
+    "summary.md",
+    "icl.json",
+    "curve.png",
+    "trials.gif",
+    "model.safetensors",
+    "trace.jsonl",
+)
 
 
 def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
@@ -31,7 +39,8 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     shown = [trial for trial in TRIALS if trial < trials] + [trials]
     for trial in shown:
         table.add_column(str(trial), justify="right")
-    table.add_row("mean return", *(f"{means[trial - 1]:.1f}" for trial in shown))
+    digits = decimals(_optimum(record))
+    table.add_row("mean return", *(f"{means[trial - 1]:.{digits}f}" for trial in shown))
     table.add_row("goals found", *(f"{found[trial - 1]}/{len(returns)}" for trial in shown))
     lines = [f"returns by trial  {sparkline(tuple(means.tolist()))}", *_scores(record, returns)]
     return [f"[bold]{_title(record)}[/]", table, "\n".join(lines), _files(place)]
@@ -44,13 +53,19 @@ def _title(record: Mapping[str, Any]) -> str:
 
 def _scores(record: Mapping[str, Any], returns: np.ndarray[Any, Any]) -> list[str]:
     trials = returns.shape[1]
-    score = float(late_score(returns).mean())
-    line = f"score             [bold]{score:.1f}[/] over trials {max(1, trials - 9)}-{trials}"
-    known = [value for value in record["optimum"] if value is not None]
-    if known:
-        line += f", optimum {np.mean(known):.2f}"
+    score, best = float(late_score(returns).mean()), _optimum(record)
+    n = decimals(best)
+    line = f"score             [bold]{score:.{n}f}[/] over trials {max(1, trials - 9)}-{trials}"
+    if best is not None:
+        line += f", optimum {best:.2f}"
     later = after_finding(returns, float(record.get("solved_above", 0.0)))
-    return [line] if np.isnan(later) else [line, f"after finding     {later:.1f}"]
+    return [line] if np.isnan(later) else [line, f"after finding     {later:.{n}f}"]
+
+
+def _optimum(record: Mapping[str, Any]) -> float | None:
+    """Average the best possible returns, where they are known."""
+    known = [value for value in record["optimum"] if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _files(place: Path) -> str:

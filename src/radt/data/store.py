@@ -67,7 +67,7 @@ def write_history(folder: Path, history: History, spaces: TaskSpaces) -> TaskFil
     """Check a history against its spaces, write it to a file of its own and describe the file."""
     check_spaces(spaces)
     specs = array_specs(spaces, len(history.rewards), len(history.lengths))
-    arrays = {s.name: _as_stored(getattr(history, s.name), s, spaces) for s in specs}
+    arrays = {s.name: as_stored(getattr(history, s.name), s, spaces) for s in specs}
     if arrays["lengths"].sum(dtype=np.int64) > len(history.rewards):
         raise ValueError("the episodes are longer than the whole history")
     name = f"task-{history.task:05d}.h5"
@@ -170,7 +170,7 @@ def open_task_here(folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTas
     return task
 
 
-def _as_stored(given: Any, spec: ArraySpec, spaces: TaskSpaces) -> NDArray[Any]:
+def as_stored(given: Any, spec: ArraySpec, spaces: TaskSpaces) -> NDArray[Any]:
     """Bring an array to its stored type if no value is lost by that."""
     values, stored = np.asarray(given), np.dtype(spec.dtype)
     if values.shape != spec.shape:

@@ -16,15 +16,17 @@ from typing import Any, Literal
 
 from radt.config import Budget, Layer, RunConfig, compose, from_json, overrides
 from radt.decode import differences
+from radt.envs.suite import SUITES
 from radt.experiments.measured import measured
 from radt.experiments.plan import Phase, plan_run
 from radt.experiments.presets import preset_layers
 from radt.experiments.run import RESULT, Run, RunError, build
 from radt.files import atomic_write
-from radt.methods import METHODS
+from radt.methods import METHODS, build_method
+from radt.spaces import TaskSpaces
 
 REFERENCES = ("replay", "sweep")  # learn nothing and stand beside every method
-KEPT = ("config.json", "choices.json", "curve*.png", "summary.md", "trials.gif")
+KEPT = ("config.json", "choices.json", "dataset.json", "curve*.png", "summary.md", "trials.gif")
 CONFLICTS = 3  # so many are named
 
 State = Literal["published", "finished", "interrupted", "missing"]
@@ -48,8 +50,14 @@ class Comparison:
             raise RunError(f"a comparison needs at least 1 seed, not {self.seeds}")
         if self.wall_minutes is not None and self.wall_minutes <= 0:
             raise RunError(f"minutes of training must be more than 0, not {self.wall_minutes:g}")
-        for method in (*REFERENCES, *self.methods):
+        for method in self.methods:
             self.config(method, seed=0)  # an unknown name is an error before anything runs
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The references that can act here; some know grids only."""
+        spaces = SUITES[self.env].spaces
+        return tuple(name for name in REFERENCES if _can_act(name, spaces))
 
     @property
     def runs(self) -> Path:
@@ -65,14 +73,14 @@ class Comparison:
 
     def names(self) -> Iterator[tuple[str, int]]:
         """List methods and seeds in the order of work: a whole table with one seed comes first."""
-        methods = dict.fromkeys((*REFERENCES, *self.methods))
+        methods = dict.fromkeys((*self.references, *self.methods))
         for seed in range(self.seeds):
             yield from ((method, seed) for method in methods)
 
     def config(self, method: str, seed: int, updates: int | None = None) -> RunConfig:
         """Compose a run's config; `updates` are as many as fit the time."""
         sets = overrides(_sets_for(method, self.sets))
-        layers = [*preset_layers(self.env, method, self.budget), sets]
+        layers = preset_layers(self.env, method, self.budget, sets)
         if updates is not None:
             layers.append(Layer("equal time", {"learn": {"updates": updates}}))
         return compose([*layers, Layer("comparison", {"seed": seed})])[0]
@@ -168,10 +176,14 @@ def collect_minutes(entries: Sequence[Entry]) -> float:
 def read_config(folder: Path) -> RunConfig:
     """Read the config of a run or of a record, of this version or an older one."""
     file = folder / "config.json"
-    values = json.loads(file.read_text(encoding="utf-8"))
+    return any_config(json.loads(file.read_text(encoding="utf-8")), str(file))
+
+
+def any_config(values: dict[str, Any], where: str) -> RunConfig:
+    """Decode the config of a run of this version or an older one."""
     if METHODS[values["method"]].embedder is None:
-        values["embedder"] = None  # version 0.1 wrote one down for every method
-    return from_json(values, where=str(file))
+        values = {**values, "embedder": None}  # version 0.1 wrote one down for every method
+    return from_json(values, where=where)
 
 
 def _check_same(config: RunConfig, folder: Path) -> None:
@@ -188,6 +200,14 @@ def _check_same(config: RunConfig, folder: Path) -> None:
             + "\n  ".join([*changes[:CONFLICTS], *more])
             + "\nGive the same values, choose another --out and --results, or delete the folder."
         )
+
+
+def _can_act(reference: str, spaces: TaskSpaces) -> bool:
+    try:
+        build_method(reference, spaces, METHODS[reference].options(), None, seed=0)
+    except ValueError:
+        return False
+    return True
 
 
 def _sets_for(method: str, sets: tuple[str, ...]) -> tuple[str, ...]:

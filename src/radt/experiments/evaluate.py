@@ -6,22 +6,32 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import load_checkpoint
 from radt.costs import count_parameters
-from radt.envs.suite import SUITES, TaskSuite
+from radt.envs.suite import SUITES, TaskSuite, found_above
 from radt.experiments.choices import recall
 from radt.experiments.measured import measured
 from radt.experiments.provenance import Stopwatch, machine
-from radt.experiments.run import CHECKPOINT, CHOICES, RESULT, Run, build, claim, to_device
+from radt.experiments.run import (
+    CHECKPOINT,
+    CHOICES,
+    RESULT,
+    Run,
+    build,
+    claim,
+    known_tasks,
+    to_device,
+)
 from radt.experiments.trace import Trace
 from radt.files import atomic_write
-from radt.icl import ICLResult, in_context_learning
+from radt.icl import ICLResult, Observer, in_context_learning
 from radt.memory.language import settle
+from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
 from radt.metrics import after_finding, found_by, late_score
 from radt.track import Tracker
@@ -39,8 +49,14 @@ class Trials:
     seed: int
 
 
-def live(method: Method, trials: Trials, tracker: Tracker, trace: Trace | None = None) -> ICLResult:
-    """Let a method learn in context on some tasks, all at once, with empty memories."""
+def live(
+    method: Method,
+    trials: Trials,
+    tracker: Tracker,
+    observer: Observer | None = None,
+    memory: Memory | None = None,
+) -> ICLResult:
+    """Let a method learn in context on some tasks at once, from empty memories or a filled one."""
     env = trials.suite.make_vec(trials.tasks)
     agent = Agent(
         method,
@@ -50,6 +66,7 @@ def live(method: Method, trials: Trials, tracker: Tracker, trace: Trace | None =
         slots=len(trials.tasks),
         autoreset_mode=env.metadata["autoreset_mode"],
         keys=trials.tasks,
+        memory=memory,
     )
     tracker.start("evaluate", total=trials.count)
 
@@ -59,7 +76,7 @@ def live(method: Method, trials: Trials, tracker: Tracker, trace: Trace | None =
             trial, mean_return=float(returns.mean()), tasks_rewarded=int((returns > 0).sum())
         )
 
-    watcher = None if trace is None else trace.after_step
+    watcher = None if observer is None else observer.after_step
     try:
         return in_context_learning(agent, env, trials.count, trials.seed, watcher, note)
     finally:
@@ -67,7 +84,17 @@ def live(method: Method, trials: Trials, tracker: Tracker, trace: Trace | None =
         env.close()
 
 
-def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
+class Live(Protocol):
+    """A way to live through trials: `live`, or one that has others do it."""
+
+    def __call__(
+        self, method: Method, trials: Trials, tracker: Tracker, observer: Observer | None = None
+    ) -> ICLResult:
+        """Return what came of every trial."""
+        ...
+
+
+def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None, how: Live = live) -> Path:
     """Evaluate a trained run on its test tasks and write `icl.json`."""
     path = run.out / RESULT
     claim(run)
@@ -78,9 +105,9 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None) -> Path:
     tracker = run.tracker()
     config, trials = run.config, trials_of(run, run.suite)
     with watch.phase("evaluate"):
-        result = live(method, trials, tracker, trace)
+        result = how(method, trials, tracker, trace)
         variants = {
-            name: _variant(method, trials_of(run, SUITES[name]), tracker)
+            name: _variant(how, method, trials_of(run, SUITES[name]), tracker)
             for name in config.evaluate.also_on
         }
     tracker.close()
@@ -110,7 +137,7 @@ def validate(run: Run, method: Method) -> Mapping[str, float]:
     They are held out when the run is for tuning. A final run trains on them, so there the numbers
     show only how learning goes on, not how well it generalises.
     """
-    config, known = run.config.evaluate, run.suite.train_tasks
+    config, known = run.config.evaluate, known_tasks(run.config)
     tasks, count = known[-(len(known) // 5) :], config.validation_trials
     trials = Trials(run.suite, tasks, count, config.rule, run.config.seed)
     returns = live(method, trials, Tracker()).returns
@@ -137,7 +164,7 @@ def load_method(run: Run) -> Method:
 
 def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
     """Say what was lived through, what came of it, and where."""
-    returns, above = result.returns, trials.suite.spaces.solved_above
+    returns, above = result.returns, found_above(trials.suite, trials.tasks)
     later = after_finding(returns, above)
     return {
         "env": trials.suite.name,
@@ -161,6 +188,6 @@ def optima(trials: Trials) -> list[float | None]:
     return [trials.suite.optimal_return(task) for task in trials.tasks]
 
 
-def _variant(method: Method, trials: Trials, tracker: Tracker) -> dict[str, Any]:
-    result = live(method, trials, tracker)
+def _variant(how: Live, method: Method, trials: Trials, tracker: Tracker) -> dict[str, Any]:
+    result = how(method, trials, tracker)
     return {"returns": result.returns.tolist(), "optimum": optima(trials)}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from radt.collect import SOURCES, Forecast
 from radt.config import RunConfig
 from radt.data.manifest import MANIFEST
 from radt.data.store import home
@@ -20,9 +22,6 @@ from radt.methods.method import blueprint
 # Measured on two CPU cores with Dark-Room 10x10 at laptop budget; another machine differs, the
 # order of magnitude holds. Times of networks grow with parameters x tokens x examples.
 MEASURED = {
-    "collect_seconds_per_transition": 7.6e-6,  # 8M transitions at 10 epochs in a minute
-    "collect_epochs": 10,
-    "collect_bytes_per_transition": 7,
     "train_seconds_per_parameter_token": 1.8e-10,  # forward, backward and AdamW
     "act_seconds_per_parameter_token": 1.0e-10,  # forward; small batches, so as dear as training
     "update_overhead_seconds": 5e-3,
@@ -68,19 +67,21 @@ def plan_run(config: RunConfig, out: Path) -> list[Phase]:
 
 
 def _collect(config: RunConfig) -> Phase:
-    tasks, recipe = len(SUITES[config.env].train_tasks), config.collect
-    count = tasks * recipe.transitions
-    effort = recipe.n_epochs / MEASURED["collect_epochs"]
-    seconds = count * effort * MEASURED["collect_seconds_per_transition"]
-    folder = dataset_path(config)
+    expected, spaces, folder = _expected(config), SUITES[config.env].spaces, dataset_path(config)
+    arrays = ((spaces.state.dtype, spaces.state.shape), (spaces.action.dtype, spaces.action.shape))
+    size = 4 + sum(dtype.itemsize * prod(shape) for dtype, shape in arrays)  # and a reward
     return Phase(
         name="collect",
-        steps=f"{count:,} transitions",
-        minutes=seconds / 60,
-        megabytes=count * MEASURED["collect_bytes_per_transition"] / 1e6,
+        steps=f"{expected.transitions:,} transitions",
+        minutes=expected.seconds / 60,
+        megabytes=expected.transitions * size / 1e6,
         where=str(folder),
         done=(folder / MANIFEST).is_file(),
     )
+
+
+def _expected(config: RunConfig) -> Forecast:
+    return SOURCES[config.source].forecast(SUITES[config.env], config.collect)
 
 
 def _train(
@@ -102,7 +103,7 @@ def _train(
 def _embed(config: RunConfig, method: Method, done: bool) -> Phase:
     """Count what a language model reads at most: a key per entry, and queries that are no keys."""
     suite, options = SUITES[config.env], config.options
-    episodes = len(suite.train_tasks) * config.collect.transitions // suite.spaces.horizon
+    episodes = _expected(config).transitions // suite.spaces.horizon
     episodes //= options.episode_every
     entries = -(-suite.spaces.horizon // options.memory.context_len)
     keys = episodes * (entries - 1)  # those of first states are all the same

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from radt.collect import paper_config
+from radt.collect import SOURCES
 from radt.config import Layer, RunConfig, compose
 from radt.decode import leaves
 from radt.envs.suite import SUITES
-from radt.methods import METHODS, MethodEntry
+from radt.methods import METHODS
 from radt.registry import UnknownNameError
 
 PAPER_MODEL = {"layers": 4, "width": 512, "heads": 8, "dropout": 0.2, "tokens": "interleaved"}
@@ -38,7 +38,6 @@ BUDGETS: dict[str, dict[str, Any]] = {
         },
     },
     "smoke": {
-        "collect": {"transitions": 512, "n_steps": 256, "n_epochs": 1, "rollouts_per_part": 1},
         "learn": {
             "updates": 6,
             "batch_size": 8,
@@ -65,6 +64,37 @@ EMBEDDER: dict[str, dict[str, Any]] = {  # by name and budget
         "laptop": {},
         "smoke": {},
     },
+}
+
+LIGHT_RECURRENT_PPO = {
+    "envs_per_task": 16,
+    "units": 64,
+    "batch_size": 512,
+    "n_epochs": 4,
+    "learning_rate": 1e-3,
+    "tasks_per_group": 8,
+    "rollouts_per_part": 7,
+}
+
+COLLECT: dict[str, dict[str, Any]] = {  # by source and budget; the rest is the paper's
+    "ppo": {
+        "smoke": {"transitions": 512, "n_steps": 256, "n_epochs": 1, "rollouts_per_part": 1},
+    },
+    "ppo-lstm": {
+        "laptop": LIGHT_RECURRENT_PPO,
+        "smoke": {
+            **LIGHT_RECURRENT_PPO,
+            "tasks": 5,
+            "candidates": 5,
+            "keep_above": None,
+            "transitions": 1600,
+            "envs_per_task": 2,
+            "units": 8,
+            "batch_size": 128,
+            "n_epochs": 1,
+        },
+    },
+    "annealed": {"smoke": {"tasks": 5, "transitions": 2000}},
 }
 
 METHOD: dict[str, dict[str, Any]] = {
@@ -96,20 +126,27 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ fr
     "dark-key-door-20x20-persist": {"context_len": 100},
     "dark-key-door-40x20": {"context_len": 100, "batch_size": 32},
     "dark-key-door-40x20-persist": {"context_len": 100, "batch_size": 32},
+    "maze-runner-15x15": {"source": "ppo-lstm", "retrieve_every": 25, "ad": {"skip": 1000}},
 }
 
 
-def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
-    """Return the layers that a name of an environment, a method and a budget stand for."""
+def preset_layers(env: str, method: str, budget: str, *over: Layer) -> list[Layer]:
+    """Return the layers that names stand for, and those that are laid over them.
+
+    Which data source the presets are for is said by an upper layer or by the environment.
+    """
     if budget not in BUDGETS:
         raise UnknownNameError("budget", budget, list(BUDGETS))
     suite, entry = SUITES[env], METHODS[method]
+    said = [layer.values["source"] for layer in over if "source" in layer.values]
+    source = said[-1] if said and isinstance(said[-1], str) else usual_source(env)
+    named = {"env": env, "method": method, "budget": budget, "source": source, "options": {}}
     layers = [
-        Layer("run", {"env": env, "method": method, "budget": budget, "options": {}}),
-        Layer(f"environment {env}", {"collect": asdict(paper_config(suite.name))}),
+        Layer("run", named),
+        Layer(f"environment {env}", {"collect": asdict(SOURCES[source].paper(env))}),
         Layer(f"environment {env}", {"evaluate": {"trials": suite.trials}}),
         Layer(f"budget {budget}", BUDGETS[budget]),
-        *_size_layers(env, METHODS[method]),
+        Layer(f"budget {budget}", {"collect": COLLECT.get(source, {}).get(budget, {})}),
     ]
     if budget != "paper":
         layers.append(Layer(f"budget {budget}", {"evaluate": {"rule": ACTION_RULE}}))
@@ -119,13 +156,24 @@ def preset_layers(env: str, method: str, budget: str) -> list[Layer]:
         layers.append(Layer(f"budget {budget}", {"embedder": EMBEDDER[entry.embedder][budget]}))
     if method == "ra-dt+" or (method in METHOD and budget != "paper"):
         layers.append(Layer(f"method {method}", METHOD[method]))
-    return layers
+    return [*layers, *_environment_layers(env, method), *over]
+
+
+def usual_source(env: str) -> str:
+    """Name the data source of an environment, unless another one is asked for."""
+    return str(ENVIRONMENTS.get(env, {}).get("source", "ppo"))
+
+
+def usual_recipe(env: str, source: str, budget: str) -> dict[str, Any]:
+    """Return the options with which a source records at a budget."""
+    return asdict(SOURCES[source].paper(env)) | COLLECT.get(source, {}).get(budget, {})
 
 
 def changed(config: RunConfig) -> dict[str, Any]:
     """Return the values of a config, by path, that its presets do not say."""
-    usual, _ = compose(preset_layers(config.env, config.method, config.budget))
-    known = leaves(usual.to_json())
+    same_source = Layer("run", {"source": config.source})
+    usual, _ = compose(preset_layers(config.env, config.method, config.budget, same_source))
+    known = leaves(usual.to_json()) | {"source": usual_source(config.env)}
     own = leaves(config.to_json())
     return {path: value for path, value in own.items() if value != known.get(path)}
 
@@ -137,14 +185,15 @@ def in_flags(changes: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _size_layers(env: str, entry: MethodEntry) -> list[Layer]:
-    """Return what larger rooms change: the context, and the batch of the largest."""
-    values = ENVIRONMENTS.get(env, {})
-    changes: dict[str, Any] = {}
-    if "context_len" in values and entry.embeds:
-        changes["options"] = {"memory": {"context_len": values["context_len"]}}
-    elif "context_len" in values and "context_len" in entry.options.__dataclass_fields__:
-        changes["options"] = {"context_len": values["context_len"]}
-    if "batch_size" in values:
-        changes["learn"] = {"batch_size": values["batch_size"]}
+def _environment_layers(env: str, method: str) -> list[Layer]:
+    """Return what an environment changes about a method, as far as the method can be told."""
+    values, entry = ENVIRONMENTS.get(env, {}), METHODS[method]
+    options: dict[str, Any] = dict(values.get(method, {}))
+    memory = {name: values[name] for name in ("context_len", "retrieve_every") if name in values}
+    if entry.embeds and memory:
+        options["memory"] = memory
+    elif "context_len" in memory and "context_len" in entry.options.__dataclass_fields__:
+        options["context_len"] = memory["context_len"]
+    learn = {"batch_size": values["batch_size"]} if "batch_size" in values else {}
+    changes = {name: part for name, part in (("options", options), ("learn", learn)) if part}
     return [Layer(f"environment {env}", changes)] if changes else []

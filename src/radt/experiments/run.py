@@ -12,12 +12,14 @@ from pathlib import Path
 
 from radt.checkpoint import Card, EmbedderCard
 from radt.collect import collect as collect_histories
-from radt.collect import paper_config
 from radt.config import RunConfig, from_json
-from radt.data import dataset_folder
+from radt.data import dataset_folder, read_manifest
+from radt.data.manifest import MANIFEST
 from radt.decode import differences
+from radt.distributed import ALONE, Team
+from radt.engine import Engine
 from radt.envs.suite import SUITES, TaskSuite
-from radt.experiments.presets import changed, in_flags
+from radt.experiments.presets import changed, in_flags, usual_recipe
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
@@ -43,9 +45,12 @@ class Run:
     sinks: tuple[Sink, ...] = ()
     threads: int | None = None  # as asked for; None: the fastest way to compute is measured
     device: str = "cpu"  # where networks compute
+    team: Team = ALONE  # the processes that train together
 
     def tracker(self) -> Tracker:
-        """Log to the run's folder and show progress."""
+        """Log to the run's folder and show progress; of a team only the leader does."""
+        if not self.team.leads:
+            return Tracker()
         return Tracker((JsonLines(self.out / "log.jsonl"), *self.sinks), self.quiet)
 
     @property
@@ -56,7 +61,7 @@ class Run:
     @property
     def tasks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The tasks to train on and those to be tested on."""
-        train = self.suite.train_tasks
+        train = known_tasks(self.config)
         if self.config.split == "final":
             return train, self.suite.eval_tasks
         kept = len(train) - len(train) // 5
@@ -88,25 +93,41 @@ def _read_config(file: Path) -> RunConfig:
         ) from error
 
 
-def collect(config: RunConfig, workers: int = 2, quiet: bool = True) -> Path:
+def collect(
+    config: RunConfig, workers: int = 2, quiet: bool = True, engine: Engine | None = None
+) -> Path:
     """Make the dataset that the config asks for, unless it exists, and return its folder."""
-    folder = dataset_path(config)
-    return collect_histories(SUITES[config.env], config.collect, folder, workers, quiet=quiet)
+    suite, folder = SUITES[config.env], dataset_path(config)
+    return collect_histories(
+        suite, config.collect, folder, workers, quiet=quiet, engine=engine, source=config.source
+    )
 
 
 def collect_command(config: RunConfig) -> str:
     """Write the command that makes the config's dataset."""
-    own = {path: value for path, value in changed(config).items() if path.startswith("collect.")}
+    changes = changed(config).items()
+    own = {path: value for path, value in changes if path.split(".")[0] in ("source", "collect")}
     return " ".join([f"radt collect {config.env} --budget {config.budget}", *in_flags(own)])
 
 
 def dataset_path(config: RunConfig) -> Path:
-    """Name the dataset's folder; one that is not made as in the paper carries a hash of how."""
-    recipe, source = config.collect, "ppo"
-    if recipe != paper_config(config.env, recipe.seed):
-        content = json.dumps(asdict(recipe), sort_keys=True)
-        source = f"ppo-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
-    return dataset_folder(config.env, source, recipe.seed)
+    """Name the dataset's folder; one that is not made as in the paper says how, or has a hash."""
+    recipe, source, seed = asdict(config.collect), config.source, config.collect.seed
+    for budget, label in (("paper", source), ("laptop", f"{source}-laptop")):
+        if recipe == usual_recipe(config.env, source, budget) | {"seed": seed}:
+            return dataset_folder(config.env, label, seed)
+    content = json.dumps(recipe, sort_keys=True)
+    label = f"{source}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    return dataset_folder(config.env, label, seed)
+
+
+def known_tasks(config: RunConfig) -> tuple[int, ...]:
+    """Return the training tasks that the data hold; until there are any, all of the suite's."""
+    tasks, folder = SUITES[config.env].train_tasks, dataset_path(config)
+    if not (folder / MANIFEST).is_file():
+        return tasks
+    held = {entry.task for entry in read_manifest(folder).files}
+    return tuple(task for task in tasks if task in held)
 
 
 def build(run: Run) -> Method:
@@ -140,4 +161,5 @@ def describe(run: Run) -> Card:
         action_rule=asdict(config.evaluate.rule),
         seed=config.seed,
         code_version=code_version(),
+        tasks=run.tasks[0],
     )

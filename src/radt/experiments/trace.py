@@ -1,66 +1,85 @@
-"""A record of every retrieval of an evaluation, bounded, one JSON object a line."""
+"""A trace: everything an agent did in an evaluation and why, bounded, as JSON lines.
+
+The first line says what the trace is of. Then each line is one trial of one task, in columns: what
+was seen and done, what was searched, found, scored and chosen (`witness` names the columns). The
+last line says so where the trace was cut.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from radt.agent import Agent
-from radt.memory.entries import Entries
-from radt.trajectory import Retrieval, Verdict
+from radt.experiments.witness import Part, Witness
+from radt.trajectory import Verdict
 
-MOST_LINES = 200_000
+VERSION = 2
+MOST_STEPS = 200_000
+MOST_BYTES = 1 << 26  # of one line that is read
+START = re.compile(rb'\{"task": (\d+), "trial": (\d+), "return": (-?[\d.e+-]+), "steps": (\d+), ')
+
+
+class TraceError(ValueError):
+    """A file that is no trace of this version; the message says what to do."""
 
 
 class Trace:
-    """Writes what was searched, found, scored and chosen before each action."""
+    """Writes down what every slot of an agent does, trial by trial."""
 
-    def __init__(self, path: Path, most: int = MOST_LINES) -> None:
+    def __init__(
+        self, path: Path, env: str = "", method: str = "", most: int = MOST_STEPS
+    ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", encoding="utf-8")
-        self.most, self.written = most, 0
+        self.env, self.method, self.most, self.written = env, method, most, 0
+        self._witness: Witness | None = None
+        self._cut = False
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
-        """Write a line for every slot that searched; the last line says so where it was cut."""
-        retrieval, memory = agent.retrieval, agent.memory
-        if retrieval is None or memory is None:
-            return
-        for row, slot in enumerate(agent.asked.tolist()):
-            if not agent.is_acting[slot] or self.written > self.most:
-                continue
-            if self.written == self.most:
-                self._write({"cut": f"only the first {self.most} searches are kept"})
-                continue
-            self._write(
-                {
-                    "step": step,
-                    "slot": slot,
-                    "task": agent.keys[slot],
-                    "trial": int(agent.trials.trial[slot]),
-                    "reward": float(rewards[slot]),
-                    "chosen": retrieval.chosen[row].tolist(),
-                    "candidates": _candidates(retrieval, row, memory.entries),
-                }
-            )
-
-    def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line) + "\n")
-        self.written += 1
+        """Look at what every slot did; a trial is written when the next one begins."""
+        if self._witness is None:
+            self._witness = Witness(agent).__enter__()
+            self._write(header(agent, self.env, self.method))
+        begun = agent.is_acting & (agent.trials.step == 0)
+        for slot in begun.nonzero()[0].tolist():
+            self._finish(self._witness, slot)
+        self._witness.see(rewards)
 
     def close(self) -> None:
-        """Close the file."""
+        """Write the trials that are left and close the file."""
+        if self._witness is not None:
+            for slot in range(self._witness.agent.slots):
+                self._finish(self._witness, slot)
+            self._witness.__exit__()
         self._file.close()
+
+    def _finish(self, witness: Witness, slot: int) -> None:
+        part = witness.take(slot)
+        if not len(part) or self._cut:
+            return
+        if self.written + len(part) > self.most:
+            self._cut = True
+            self._write({"cut": f"only whole trials of the first {self.most} steps are kept"})
+            return
+        self.written += len(part)
+        self._write(trial_line(witness.agent.keys[slot], part, witness.entries[slot]))
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(line, allow_nan=False) + "\n")
 
 
 @contextmanager
-def tracing(path: Path | None) -> Iterator[Trace | None]:
-    """Write a trace to a file while inside, or none."""
-    trace = None if path is None else Trace(path)
+def tracing(path: Path | None, env: str = "", method: str = "") -> Iterator[Trace | None]:
+    """Write a trace of an environment's tasks to a file while inside, or none."""
+    trace = None if path is None else Trace(path, env, method)
     try:
         yield trace
     finally:
@@ -68,20 +87,84 @@ def tracing(path: Path | None) -> Iterator[Trace | None]:
             trace.close()
 
 
-def _candidates(retrieval: Retrieval, row: int, entries: Entries) -> list[dict[str, Any]]:
-    """Describe what one search found, by falling relevance."""
-    present = (retrieval.ids[row] >= 0).nonzero().squeeze(1).tolist()
-    ids = [int(retrieval.ids[row, place]) for place in present]
-    return [
-        {
-            "id": entry,
-            "relevance": round(float(retrieval.relevance[row, place]), 6),
-            "utility": float(retrieval.utility[row, place]),
-            "score": round(float(retrieval.score[row, place]), 6),
-            "verdict": Verdict(int(retrieval.verdict[row, place])).name.lower(),
-            "trial": int(entries.age[entry]),
-            "start": int(entries.start[entry]),
-            "stop": int(entries.stop[entry]),
-        }
-        for place, entry in zip(present, ids, strict=True)
-    ]
+def header(agent: Agent, env: str, method: str) -> dict[str, Any]:
+    """Say what a trace is of."""
+    return {
+        "radt_trace": VERSION,
+        "env": env,
+        "method": method or agent.method.name,
+        "tasks": list(agent.keys),
+        "verdicts": [verdict.name.lower() for verdict in Verdict],
+    }
+
+
+def trial_line(task: int, part: Part, entries: dict[str, list[Any]]) -> dict[str, Any]:
+    """Describe a whole trial, and what the memory held as it began."""
+    columns = asdict(part)
+    del columns["trial"], columns["start"]
+    earned = round(sum(part.rewards), 6)
+    first = {"task": task, "trial": part.trial, "return": earned, "steps": len(part)}
+    return {**first, **columns, "entries": entries}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a trial stands in a trace, and what is worth knowing before it is read."""
+
+    task: int
+    trial: int
+    total_return: float
+    steps: int
+    offset: int
+    size: int  # bytes
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a trace holds, without its trials."""
+
+    env: str
+    method: str
+    tasks: tuple[int, ...]
+    trials: dict[tuple[int, int], Place]  # by task and trial
+    cut: str | None
+
+
+def read_contents(path: Path) -> Contents:
+    """Read what a trace is of and where its trials stand; only their first bytes are looked at."""
+    with path.open("rb") as file:
+        first = _parsed(path, file.readline(MOST_BYTES))
+        if not isinstance(first, dict) or first.get("radt_trace") != VERSION:
+            raise TraceError(
+                f"{path.name} is no trace of format {VERSION}; write one with `radt evaluate "
+                "--trace`"
+            )
+        places, cut, offset = {}, None, file.tell()
+        for line in file:
+            if match := START.match(line):
+                task, trial, steps = (int(match[group]) for group in (1, 2, 4))
+                place = Place(task, trial, float(match[3]), steps, offset, len(line))
+                places[task, trial] = place
+            elif line.startswith(b'{"cut": '):
+                cut = str(_parsed(path, line).get("cut"))
+            offset += len(line)
+    tasks = tuple(dict.fromkeys(task for task, _ in places))
+    return Contents(str(first.get("env")), str(first.get("method")), tasks, places, cut)
+
+
+def read_trial(path: Path, place: Place) -> dict[str, Any]:
+    """Read one trial of a trace."""
+    if place.size > MOST_BYTES:
+        raise TraceError(f"trial {place.trial} of {path.name} is too long: {place.size} bytes")
+    with path.open("rb") as file:
+        file.seek(place.offset)
+        return dict(_parsed(path, file.read(place.size)))
+
+
+def _parsed(path: Path, line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise TraceError(
+            f"{path.name} is damaged ({error}); write it again with `radt evaluate --trace`"
+        ) from error

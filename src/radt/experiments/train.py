@@ -34,9 +34,10 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
         return path
     chosen = dataset.select(run.tasks[0])
     tracker = run.tracker()
-    with watch.phase("choose"):
+    with watch.phase("choose"), run.team.leader_first():
         file, updates = run.out / CHOICES, config.learn.updates
-        choices = choose(file, lambda: _probe(run, chosen), updates, run.threads)
+        threads = run.threads or run.team.threads
+        choices = choose(file, lambda: _probe(run, chosen), updates, threads)
     method = build(run)
     if entry.trains_embedder:
         with watch.phase("embedder"):
@@ -55,12 +56,15 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
             tracker,
             evaluate=lambda update: validate(run, method),
             loss=choices.loss(method),
+            team=run.team,
         )
     _log_embeddings(tracker, method, config.learn.updates)
     tracker.close()
-    save_checkpoint(path, method, describe(run))
-    for state in (EMBEDDER_STATE, POLICY_STATE):  # to go on from; the checkpoint holds the weights
-        (run.out / state).unlink(missing_ok=True)
+    if run.team.leads:
+        save_checkpoint(path, method, describe(run))
+        for state in (EMBEDDER_STATE, POLICY_STATE):  # to go on from; weights are in the checkpoint
+            (run.out / state).unlink(missing_ok=True)
+    run.team.wait()
     return path
 
 
@@ -84,7 +88,7 @@ def train_embedder(
     teacher.prepare(dataset)
     short = replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
     file, loss = run.out / EMBEDDER_STATE, choices.loss(teacher)
-    learn(teacher, short, config.seed, file, tracker, phase="embedder", loss=loss)
+    learn(teacher, short, config.seed, file, tracker, phase="embedder", loss=loss, team=run.team)
     method.networks["embedder"].load_state_dict(teacher.policy.state_dict())
 
 

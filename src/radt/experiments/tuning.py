@@ -21,7 +21,7 @@ from radt.agent import ActionRule
 from radt.checkpoint import load_checkpoint
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
-from radt.envs.suite import SUITES
+from radt.envs.suite import SUITES, found_above
 from radt.experiments.evaluate import Trials, live, load_method
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
@@ -55,7 +55,7 @@ class Try:
 
 def tune(one: Try) -> None:
     """Train on the tuning split, or take trained weights, and score them under each action rule."""
-    layers = [*preset_layers(one.env, one.method, "laptop"), overrides(one.set)]
+    layers = preset_layers(one.env, one.method, "laptop", overrides(one.set))
     config, _ = compose([*layers, Layer("tuning", {"split": "tune"})])
     watch = Stopwatch()
     run = Run(config, one.out, threads=one.threads)
@@ -88,7 +88,7 @@ def _record(
 ) -> None:
     """Append one line about one score."""
     score = nested_interval(late_score(result.returns)[None], np.random.default_rng(0))
-    above = trials.suite.spaces.solved_above
+    above = found_above(trials.suite, trials.tasks)
     found = found_by(result.returns, above)
     line: dict[str, Any] = {
         "env": one.env,
@@ -101,8 +101,8 @@ def _record(
         "score": round(score.mean, 2),
         "ci95_tasks": [round(score.low, 2), round(score.high, 2)],
         "improvement": round(float(improvement(result.returns).mean()), 2),
-        "by_trial": {str(n): round(float(result.returns[:, n - 1].mean()), 1) for n in (1, 10, 20)},
-        "found_by": {str(n): int(found[n - 1]) for n in (1, 5, 10, 20, 40)},
+        "by_trial": {str(n): round(float(result.returns[:, n - 1].mean()), 2) for n in (1, 10, 20)},
+        "found_by": {str(n): int(found[n - 1]) for n in (1, 5, 10, 20, 40) if n <= len(found)},
         "after_finding": round(after_finding(result.returns, above), 2),
         "tasks": len(result.returns),
         "wall_seconds": watch.seconds,

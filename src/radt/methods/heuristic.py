@@ -16,10 +16,10 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.method import METHODS, Actor, ContextSize, MethodEntry, Progress
 from radt.methods.trials import RunningTrials
-from radt.spaces import TaskSpaces
+from radt.spaces import StateKind, TaskSpaces
 from radt.trajectory import Retrieval, Trajectory
 
-Cell = tuple[int, ...]
+Cell = tuple[float, ...]  # a state's numbers
 Move = tuple[Cell, int]  # where it was made, and the action
 CERTAIN = 1e6  # a logit that wins at any temperature
 
@@ -33,8 +33,9 @@ class Heuristic:
     """A method that is only an actor."""
 
     def __init__(self, name: str, spaces: TaskSpaces, actor: type[HeuristicActor]) -> None:
-        if spaces.state.kind != "discrete" or spaces.action.kind != "discrete":
-            raise ValueError(f"{name} recognises places and needs discrete states and actions")
+        if spaces.state.kind not in actor.reads or spaces.action.kind != "discrete":
+            kinds = " or ".join(actor.reads)
+            raise ValueError(f"{name} recognises places and needs {kinds} states, discrete actions")
         self.name, self.spaces, self._actor = name, spaces, actor
         self.networks: dict[str, nn.Module] = {}
 
@@ -66,6 +67,7 @@ class HeuristicActor:
     memory: Memory | None = None
     retrieval: Retrieval | None = None
     asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    reads: tuple[StateKind, ...] = ("discrete", "vector")  # states that can recur
 
     def __init__(self, spaces: TaskSpaces, slots: int) -> None:
         self.spaces = spaces
@@ -105,8 +107,8 @@ class HeuristicActor:
 
 
 def cell_of(state: NDArray[np.generic]) -> Cell:
-    """Name the place of a discrete state."""
-    return tuple(int(value) for value in np.ravel(state))
+    """Name the place of a state by its numbers."""
+    return tuple(np.ravel(state).tolist())
 
 
 def register(name: str, actor: type[HeuristicActor]) -> None:

@@ -68,6 +68,15 @@ class Keeps(Protocol):
         ...
 
 
+@runtime_checkable
+class Shares(Protocol):
+    """An actor that can use a memory which outlives it, and which others may use, too."""
+
+    def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
+        """Use a memory instead of the own one; slot i lives in its task `tasks[i]`."""
+        ...
+
+
 class Method(Protocol):
     """A way to learn from histories and to act afterwards."""
 

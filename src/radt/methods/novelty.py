@@ -11,7 +11,6 @@ before, there is a way to follow instead of one to look for: only the farthest s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -23,48 +22,60 @@ from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
 
 STAGES = 4  # rewards of a trial that are told apart: none, one, two, more
+Place = tuple[int, bytes]  # a stage, and the numbers of a state
 
 
 class Novelty:
-    """Counts of state-action pairs per slot; they need states that recur, so discrete ones."""
+    """Counts of state-action pairs per slot; they need states that recur, as places do."""
 
     def __init__(self, spaces: TaskSpaces, slots: int, weight: float) -> None:
-        discrete = spaces.state.kind == "discrete" and spaces.action.kind == "discrete"
-        self.weight = weight if discrete else 0.0
-        self.bins = spaces.state.bins
-        cells = math.prod(self.bins) if self.weight else 0
-        self.counts = np.zeros((slots, STAGES, cells, spaces.action.size), dtype=np.int64)
+        countable = spaces.state.kind in ("discrete", "vector") and spaces.action.kind == "discrete"
+        self.weight = weight if countable else 0.0
+        self.actions = spaces.action.size
+        self.counts: list[dict[Place, NDArray[np.int64]]] = [{} for _ in range(slots)]  # of [A]
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start new tasks in some slots."""
-        self.counts[slots] = 0
+        for slot in slots.tolist():
+            self.counts[slot] = {}
 
     def kept(self) -> dict[str, Tensor]:
         """Return what is worth saving."""
-        return {"tried": torch.from_numpy(self.counts)}
+        rows = [(slot, *place) for slot, places in enumerate(self.counts) for place in places]
+        times = [counted for places in self.counts for counted in places.values()]
+        at = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
+        states = np.frombuffer(b"".join(row[2] for row in rows), np.uint8)
+        return {
+            "tried": torch.from_numpy(np.array(times, np.int64).reshape(-1, self.actions)),
+            "tried_at": torch.from_numpy(at),  # [N, 2] slot and stage
+            "tried_in": torch.from_numpy(states.reshape(len(rows), -1 if rows else 0).copy()),
+        }
 
     def restore(self, kept: Mapping[str, Tensor]) -> None:
         """Know what was saved and nothing else; an agent that did not count has tried nothing."""
         self.forget(np.arange(len(self.counts)))
-        if "tried" in kept and kept["tried"].shape == self.counts.shape:
-            self.counts[:] = kept["tried"].numpy()
+        if not self.weight or "tried_at" not in kept:
+            return
+        rows = zip(kept["tried_at"].tolist(), kept["tried_in"], kept["tried"], strict=True)
+        for (slot, stage), state, times in rows:
+            self.counts[slot][stage, state.numpy().tobytes()] = times.numpy().copy()
 
     def adjust(self, logits: Tensor, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Count each slot's latest step and lower the logits [B, A] of what it has tried here."""
         if not self.weight:
             return logits
-        now = trials.step[slots]
-        moved = slots[now > 0]
-        last = trials.step[moved] - 1
-        before = self._cell(trials.states[moved, last])
-        left = np.minimum(trials.stage[moved] - (trials.rewards[moved, last] > 0), STAGES - 1)
-        self.counts[moved, left, before, trials.actions[moved, last]] += 1
-        stage = np.minimum(trials.stage[slots], STAGES - 1)
-        times = self.counts[slots, stage, self._cell(trials.states[slots, now])]  # [B, A]
+        times = np.zeros((len(slots), self.actions))
+        for row, slot in enumerate(slots.tolist()):
+            step, stage = int(trials.step[slot]), int(trials.stage[slot])
+            if step:
+                paid = int(trials.rewards[slot, step - 1] > 0)
+                tried = self._at(slot, stage - paid, trials.states[slot, step - 1])
+                tried[trials.actions[slot, step - 1]] += 1
+            times[row] = self._at(slot, stage, trials.states[slot, step])
         penalty = self.weight * np.log1p(times) * trials.exploring(slots)[:, None]
         return logits - torch.from_numpy(penalty).to(logits)
 
-    def _cell(self, states: NDArray[np.generic]) -> NDArray[np.intp]:
-        """Number the states, [B, coordinates] -> [B]."""
-        coordinates = states.reshape(len(states), len(self.bins)).T
-        return np.asarray(np.ravel_multi_index(tuple(coordinates), self.bins))
+    def _at(self, slot: int, stage: int, state: NDArray[np.generic]) -> NDArray[np.int64]:
+        """Return how often each action was tried in a state, [A], to read or to count on."""
+        place = (min(stage, STAGES - 1), state.tobytes())
+        return self.counts[slot].setdefault(place, np.zeros(self.actions, np.int64))

@@ -8,7 +8,7 @@ known at step p, and only the steps from p on are targets, so no target helps to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -135,26 +135,40 @@ class RADTActor:
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
         self.asked = np.zeros(0, dtype=np.int64)
+        self.query: Tensor | None = None  # [B, d] what `retrieval` looked for
         self._memory = memory
+        self._tasks: NDArray[np.int64] | None = None  # [slots] in a shared memory; None: its own
         config = memory.config
         every_step = config.retrieve_every == 1
         self._stepper = memory.embedder.stepper(slots, config.context_len) if every_step else None
         nothing = torch.full((slots, config.top_k), -1)
         self._held = HeldChunks(self.policy, memory.chunks(nothing))
 
+    def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
+        """Use a memory that others fill, too: each slot lives in a task of it, [slots]."""
+        self.memory = self._memory = memory
+        self._tasks = tasks
+
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Start with an empty index (Algorithm 1, line 1)."""
-        self._memory.forget(torch.from_numpy(slots))
+        """Start with an empty index (Algorithm 1, line 1), or with what a shared one knows."""
+        if self._tasks is None:
+            self._memory.forget(torch.from_numpy(slots))
         self._novelty.forget(slots)
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Start new queries."""
+        """Start new queries; in a shared memory, see what others have written."""
+        if self._tasks is not None:
+            self._memory.refresh()
         if self._stepper is not None:
             self._stepper.reset(torch.from_numpy(slots))
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
-        """Add finished trials to the index (Algorithm 1, line 13)."""
-        self._memory.write(finished)
+        """Add finished trials to the index (Algorithm 1, line 13), unless it may only be read."""
+        if self._tasks is None:
+            self._memory.write(finished)
+        elif self._memory.store.writing:
+            tasks = self._tasks
+            self._memory.write([replace(trial, task=int(tasks[trial.task])) for trial in finished])
 
     def kept(self) -> dict[str, Tensor]:
         """Return what was tried; the rest is in the memory."""
@@ -177,7 +191,7 @@ class RADTActor:
         every = self._memory.config.retrieve_every
         step = trials.step[slots]
         asking = step == 0 if every == 0 else step % every == 0
-        self.retrieval, self.asked = None, slots[:0]
+        self.retrieval, self.asked, self.query = None, slots[:0], None
         vectors = None
         if self._stepper is not None:
             latest = trials.latest(slots, self.policy.embed.no_action)
@@ -187,11 +201,13 @@ class RADTActor:
             return
         rows = torch.from_numpy(np.flatnonzero(asking))
         query = self._memory.embedder(recent.rows(rows)) if vectors is None else vectors[rows]
-        self.retrieval = self._memory.retrieve(
-            query, torch.from_numpy(slots)[rows], torch.from_numpy(step)[rows]
-        )
-        self.asked = slots[asking]
-        self._hold(self.asked, self.retrieval.chosen)
+        self.asked, self.query = slots[asking], query
+        tasks = self.asked if self._tasks is None else self._tasks[self.asked]
+        with self._memory.lock:  # what was found is what is read
+            self.retrieval = self._memory.retrieve(
+                query, torch.from_numpy(tasks), torch.from_numpy(step)[rows]
+            )
+            self._hold(self.asked, self.retrieval.chosen)
 
     def _hold(self, slots: NDArray[np.int64], chosen: Tensor) -> None:
         """Keep the chosen chunks in use until the next retrieval."""

@@ -65,7 +65,7 @@ class ReplayActor(HeuristicActor):
         for trial in finished:
             if trial.total_return > 0:
                 known = self.known[trial.task]
-                legs = cut_legs(trial, unseen=known.latest)
+                legs = cut_legs(trial, known.latest, len(trial) < self.spaces.horizon)
                 known.lasting |= lasting_places(trial)
                 if not known.legs or self._promise(known, legs) > self._promise(known, known.legs):
                     known.legs = legs
@@ -82,7 +82,10 @@ class ReplayActor(HeuristicActor):
         if paid:
             known.paying.setdefault(cell, {})[moved[0]] = moved[1]
             known.dry.clear()
-            known.legs = [leg if leg.place else replace(leg, place=cell) for leg in known.legs]
+            known.legs = [
+                replace(leg, place=cell) if leg.place is None and number == known.done else leg
+                for number, leg in enumerate(known.legs)
+            ]
         elif cell in known.paying:
             known.dry.add(cell)
         ahead = [leg.place for leg in known.legs[known.done :]]
@@ -94,7 +97,7 @@ class ReplayActor(HeuristicActor):
         known = self.known[slot]
         legs, at = known.legs, min(known.done, len(known.legs) - 1)
         if at == len(legs) - 1:  # the last leg, or no way is known
-            place = (legs[at].place if legs else None) or known.latest
+            place = legs[at].place if legs else known.latest
             if place in known.dry:
                 return None
             if place is not None and cell in known.paying.get(place, {}):
@@ -114,15 +117,19 @@ class RetraceActor(ReplayActor):
     by_place = True
 
 
-def cut_legs(trial: Trajectory, unseen: Cell | None) -> list[Leg]:
-    """Cut a trial at each place's first reward; `unseen` is where its last step may have led."""
+def cut_legs(trial: Trajectory, unseen: Cell | None, early: bool = False) -> list[Leg]:
+    """Cut a trial at each place's first reward; `unseen` is where its last step may have led.
+
+    A trial that ends `early` with a reward ends at a place of its own, which nobody sees.
+    """
     moves = [(cell_of(s), int(a)) for s, a in zip(trial.states, trial.actions, strict=True)]
     legs: list[Leg] = []
     begun = 0
     for step in np.flatnonzero(trial.rewards > 0).tolist():
         last = legs[-1].place if legs else unseen  # the best guess where the trial ends
-        place = moves[step + 1][0] if step + 1 < len(moves) else last
-        if place not in [leg.place for leg in legs]:
+        final = step + 1 == len(moves)
+        place = (None if early else last) if final else moves[step + 1][0]
+        if place is None or place not in [leg.place for leg in legs]:
             legs.append(Leg(loop_erased(moves[begun : step + 1]), place))
             begun = step + 1
     return legs

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radt.methods.heuristic import Cell, HeuristicActor, Move, register
+from radt.spaces import StateKind
 
 
 @dataclass
@@ -26,6 +27,8 @@ class Search:
 
 class SweepActor(HeuristicActor):
     """Visits every cell of a grid in boustrophedon order, then walks straight to the goal."""
+
+    reads: tuple[StateKind, ...] = ("discrete",)  # and it has to know how many there are
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Have every cell still to visit."""

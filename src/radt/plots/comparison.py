@@ -11,13 +11,14 @@ from radt.files import atomic_write
 from radt.metrics import Estimate, Interval
 from radt.plots import fairness
 from radt.plots.curves import icl_curve
-from radt.plots.learning import has_learning, learning_curve
+from radt.plots.html import REPORT, write_html
+from radt.plots.html_pages import comparison_body
+from radt.plots.learning import LEARNING, has_learning, learning_curve
 from radt.plots.prose import in_words, write_page
 from radt.plots.records import Record, read_record, variants
 from radt.plots.rows import BASE, Row, method_table
 from radt.plots.tables import markdown, returns_tables
 
-LEARNING = "learning.png"
 BASE_KEY = f"minus_{BASE}".replace("-", "_")
 
 
@@ -33,26 +34,47 @@ def write_comparison(
     compared at equal time in folders `wall-<X>min` below becomes a second table.
     """
     records = [read_record(path) for path in record_paths]
-    rows = method_table(records)
-    pictures = [icl_curve(records, out_folder / f"{name}.png")]
+    icl_curve(records, out_folder / f"{name}.png")
     for variant in variants(records):
-        pictures.append(icl_curve(records, out_folder / f"{name}-{variant}.png", variant))
+        icl_curve(records, out_folder / f"{name}-{variant}.png", variant)
     if has_learning(records):
-        pictures.append(learning_curve(records, out_folder / LEARNING))
+        learning_curve(records, out_folder / LEARNING)
+    rows = method_table(records)
     content = comparison_json(records, rows, wall_minutes)
     atomic_write(out_folder / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode())
-    own = [row for row in rows if row.env == records[0]["env"]]
+    parts = comparison_parts(records, rows, out_folder, name, wall_minutes)
+    runs = [path.parent for path in record_paths]
+    bodies = (comparison_body(records, runs, parts, name, full) for full in (True, False))
+    write_html(out_folder / REPORT, title_of(records, wall_minutes), bodies)
+    told = f"The same numbers for programs: [{name}.json]({name}.json)."
+    return write_page(out_folder / f"{name}.md", [*parts, told])
+
+
+def title_of(records: Sequence[Record], wall_minutes: float | None = None) -> str:
+    """Say what is compared and what was equal."""
     equal = "equal updates" if wall_minutes is None else f"{wall_minutes:g} minutes of training"
-    parts = [
-        f"# In-context learning on {records[0]['env']}, {equal}",
-        *(f"![{picture.stem}]({picture.name})" for picture in pictures),
+    return f"In-context learning on {records[0]['env']}, {equal}"
+
+
+def comparison_parts(
+    records: Sequence[Record],
+    rows: Sequence[Row],
+    folder: Path,
+    name: str,
+    wall_minutes: float | None = None,
+) -> list[str]:
+    """Say in Markdown how methods compare; pictures are called after `name`."""
+    own = [row for row in rows if row.env == records[0]["env"]]
+    pictures = [name, *(f"{name}-{variant}" for variant in variants(records))]
+    pictures += [Path(LEARNING).stem] if has_learning(records) else []
+    return [
+        f"# {title_of(records, wall_minutes)}",
+        *(f"![{picture}]({picture}.png)" for picture in pictures),
         markdown(rows).strip(),
-        *_equal_time(out_folder),
+        *_equal_time(folder),
         "\n".join(f"- {in_words(row, str(records[0]['split']))}" for row in own),
         fairness.in_words(records, wall_minutes),
-        f"The same numbers for programs: [{name}.json]({name}.json).",
     ]
-    return write_page(out_folder / f"{name}.md", parts)
 
 
 def comparison_json(

@@ -10,7 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from radt.metrics import LATE, found_by, late_score, nested_interval, stratified_interval
+from radt.metrics import (
+    LATE,
+    decimals,
+    found_by,
+    late_score,
+    nested_interval,
+    stratified_interval,
+)
 from radt.plots.records import REFERENCES, Outcome, Record, RecordError, outcomes
 from radt.plots.style import (
     FAINT,
@@ -41,7 +48,7 @@ def icl_curve(records: Sequence[Record], path: Path, variant: str | None = None)
     draw_returns(panels[0], shown)
     if several:
         draw_found(panels[1], shown)
-    return save(figure, path, _title(shown, str(records[0]["split"])), _note(shown))
+    return save(figure, path, icl_title(shown, str(records[0]["split"])), icl_note(shown))
 
 
 def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
@@ -60,11 +67,11 @@ def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
             axes.fill_between(trial, low, high, color=colour, alpha=alpha, linewidth=0, zorder=2)
         draw_line(axes, trial.tolist(), mean.tolist(), outcome.method, colour)
         score = float(late_score(outcome.returns).mean())
-        label = f"{outcome.method}  {score:.1f}"
+        label = f"{outcome.method}  {score:.{decimals(outcome.optimum)}f}"
         ends.append(End(label, trials, float(mean[-1]), colour, rank=score))
     if (optimum := shown[0].optimum) is not None:
         axes.axhline(optimum, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=2)
-        ends.append(End(f"optimum  {optimum:.1f}", trials, optimum, INK))
+        ends.append(End(f"optimum  {optimum:.{decimals(optimum)}f}", trials, optimum, INK))
     plain(axes, "return", "trial")
     _trials_across(axes, trials)
     if min(outcome.returns.min() for outcome in shown) >= 0:
@@ -102,7 +109,8 @@ def _trials_across(axes: Axes, trials: int) -> None:
     axes.set_xticks([1, *range(10, trials + 1, 10)] if trials >= 10 else range(1, trials + 1))
 
 
-def _note(shown: Sequence[Outcome]) -> str:
+def icl_note(shown: Sequence[Outcome]) -> str:
+    """Say what the lines and bands mean."""
     trials = shown[0].trials
     over = "seeds" if min(len(outcome.seeds) for outcome in shown) > 1 else "tasks"
     if {len(outcome.seeds) > 1 for outcome in shown} == {True, False}:
@@ -116,7 +124,8 @@ def _note(shown: Sequence[Outcome]) -> str:
     return f"{lines}; bands: 95 % over {over}; numbers: trials {late}"
 
 
-def _title(shown: Sequence[Outcome], split: str) -> str:
+def icl_title(shown: Sequence[Outcome], split: str) -> str:
+    """Say whose curves these are, where, and over how many tasks and seeds."""
     kind = "unseen" if split == "final" else "validation"
     seeds = sorted({len(outcome.seeds) for outcome in shown})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"

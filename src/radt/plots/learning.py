@@ -13,6 +13,8 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from radt.plots.records import Record, by_method
 from radt.plots.style import End, canvas, colour_of, name_ends, plain, save
 
+LEARNING = "learning.png"
+
 Curve = dict[int, float]  # the return of the last validation trial by update
 
 
@@ -23,14 +25,18 @@ def has_learning(records: Sequence[Record]) -> bool:
 
 def learning_curve(records: Sequence[Record], path: Path) -> Path:
     """Draw the return of the last validation trial by update, a line per method."""
+    figure = canvas(7.2, 3.9)
+    draw_learning(figure.subplots(), learning_of(records))
+    return save(figure, path, learning_title(records), learning_note(records))
+
+
+def learning_of(records: Sequence[Record]) -> dict[str, list[Curve]]:
+    """Collect the curves of each method's seeds, of those methods that have any."""
     shown = {
         method: [curve(record["learning"]) for record in same if record.get("learning")]
         for method, same in by_method(records).items()
     }
-    shown = {method: curves for method, curves in shown.items() if curves}
-    figure = canvas(7.2, 3.9)
-    draw_learning(figure.subplots(), shown)
-    return save(figure, path, f"{records[0]['env']}: learning over training", _note(records))
+    return {method: curves for method, curves in shown.items() if curves}
 
 
 def curve(looks: Sequence[dict[str, Any]]) -> Curve:
@@ -63,7 +69,13 @@ def draw_learning(axes: Axes, shown: dict[str, list[Curve]]) -> None:
     name_ends(axes, ends)
 
 
-def _note(records: Sequence[Record]) -> str:
+def learning_title(records: Sequence[Record]) -> str:
+    """Say where learning was looked at."""
+    return f"{records[0]['env']}: learning over training"
+
+
+def learning_note(records: Sequence[Record]) -> str:
+    """Say which trial is shown and what the lines are."""
     trials = {last_trial(look)[6:] for r in records for look in r.get("learning") or []}
     final = records[0]["split"] == "final"
     seen = "; these tasks are among those trained on" if final else ""

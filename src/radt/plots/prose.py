@@ -25,13 +25,13 @@ PHASES = {"embedder": "the embedder", "train": "the policy"}
 def in_words(row: Row, split: str) -> str:
     """Say in a paragraph what a run has shown."""
     kind = "unseen tasks" if split == "final" else "validation tasks"
-    score, certain = row.score.mean, row.score.known[0]
-    share = f", {score / row.optimum:.0%} of the optimum {row.optimum:.1f}" if row.optimum else ""
+    score, certain, n = row.score.mean, row.score.known[0], row.digits
+    share = f", {score / row.optimum:.0%} of the optimum {row.optimum:.{n}f}" if row.optimum else ""
     return " ".join(
         [
             f"On {row.tasks} {kind} of `{row.env}`, each begun with an empty memory, "
-            f"`{row.method}` earns {row.at_trial[1].mean:.1f} in trial 1 and {score:.1f} "
-            f"[{certain.low:.1f}, {certain.high:.1f}] in trials {row.late}{share}.",
+            f"`{row.method}` earns {row.at_trial[1].mean:.{n}f} in trial 1 and {score:.{n}f} "
+            f"[{certain.low:.{n}f}, {certain.high:.{n}f}] in trials {row.late}{share}.",
             _improvement(row),
             _finding(row),
         ]
@@ -39,8 +39,9 @@ def in_words(row: Row, split: str) -> str:
 
 
 def _improvement(row: Row) -> str:
-    gain = row.gain.known[0]
-    change = f"{gain.mean:+.1f} [{gain.low:.1f}, {gain.high:.1f}] compared with trials 1-{EARLY}"
+    gain, n = row.gain.known[0], row.digits
+    bounds = f"[{gain.low:.{n}f}, {gain.high:.{n}f}]"
+    change = f"{gain.mean:+.{n}f} {bounds} compared with trials 1-{EARLY}"
     if row.trials <= EARLY:
         return f"{row.trials} trials are too few to speak of improvement."
     if row.improves:
@@ -53,7 +54,7 @@ def _finding(row: Row) -> str:
     text = f"It finds {count(found)} of {row.tasks} goals ({count(row.found_by[1])} in trial 1)"
     if row.after_finding is None:
         return f"{text}."
-    return f"{text}; once a goal is found, a trial earns {row.after_finding:.1f}."
+    return f"{text}; once a goal is found, a trial earns {row.after_finding:.{row.digits}f}."
 
 
 def training_table(lines: Sequence[Mapping[str, Any]], phase: str = "train") -> str:

@@ -1,4 +1,4 @@
-"""What is written beside the result of one run: a curve, a moving picture and a summary."""
+"""What is written beside the result of one run: a curve, a moving picture, a summary, a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from radt.config import from_json
+from radt.experiments.compare import any_config
 from radt.experiments.evaluate import load_method
 from radt.experiments.measured import read_log
 from radt.experiments.run import CHECKPOINT, RESULT, Run
@@ -14,6 +14,15 @@ from radt.methods import METHODS
 from radt.metrics import late_score
 from radt.plots.curves import icl_curve
 from radt.plots.episodes import trials_gif
+from radt.plots.html import REPORT, film_element, folded, render, write_html
+from radt.plots.html_figures import icl_picture
+from radt.plots.html_parts import (
+    config_parts,
+    data_facts,
+    data_parts,
+    data_pictures,
+    keep_data_facts,
+)
 from radt.plots.prose import (
     PHASES,
     command,
@@ -31,28 +40,62 @@ CURVE, GIF, SUMMARY = "curve.png", "trials.gif", "summary.md"
 
 
 def write_report(folder: Path) -> Path:
-    """Write a run's curve, the GIF of its first and last trial, and a summary in Markdown."""
+    """Write a run's curve, the GIF of its first and last trial, a summary and a page of its own."""
     record = read_record(folder / RESULT)
-    run = Run(from_json(record["config"], where=str(folder / RESULT)), folder)
+    run = Run(any_config(record["config"], str(folder / RESULT)), folder)
     icl_curve([record], folder / CURVE)
     for variant in variants([record]):
         icl_curve([record], folder / f"curve-{variant}.png", variant)
-    task = median_task(record)
-    has_film = film_once(run, task, folder / GIF)
-    parts = [
-        f"# {record['method']} on {record['env']}, seed {record['seed']}",
+    film_once(run, median_task(record), folder / GIF)
+    keep_data_facts(run.config, folder)
+    bodies = (run_body(record, run, with_film) for with_film in (True, False))
+    write_html(folder / REPORT, run_title(record), bodies)
+    return write_page(folder / SUMMARY, summary_parts(record, run))
+
+
+def run_title(record: Record) -> str:
+    """Name a run."""
+    return f"{record['method']} on {record['env']}, seed {record['seed']}"
+
+
+def summary_parts(record: Record, run: Run) -> list[str]:
+    """Say in Markdown what came of a run, how, and how to do it again."""
+    has_film = (run.out / GIF).exists()
+    return [
+        f"# {run_title(record)}",
         *_result(record),
-        *(_film(run, task) if has_film else []),
-        *_training(folder),
+        *(_film(run, median_task(record)) if has_film else []),
+        *making_parts(record, run),
+    ]
+
+
+def making_parts(record: Record, run: Run) -> list[str]:
+    """Say how a run was made: its training, its time, its machine, its command."""
+    return [
+        *_training(run.out),
         "## Wall time",
         wall_table(record["wall_seconds"]),
         "## Provenance",
         provenance(record),
         f"Everything that decides the outcome stands in [{RESULT}]({RESULT}) under `config`.",
         "## Do it again",
-        f"```\n{command(run.config, folder)}\n```",
+        f"```\n{command(run.config, run.out)}\n```",
     ]
-    return write_page(folder / SUMMARY, parts)
+
+
+def run_body(record: Record, run: Run, with_film: bool = True) -> str:
+    """Make the page of a run: its summary with pictures, its data, and every value."""
+    facts, film = data_facts(run.config, run.out), run.out / GIF
+    pictures = {
+        CURVE: icl_picture([record]),
+        **{f"curve-{name}.png": icl_picture([record], name) for name in variants([record])},
+        **data_pictures([facts]),
+    }
+    if with_film and film.exists():
+        pictures[GIF] = film_element(film)
+    parts = [*summary_parts(record, run), *data_parts(run.config, facts)]
+    values = folded("Every value of its config", render(config_parts(run.config)))
+    return render(parts, pictures) + values
 
 
 def median_task(record: Record) -> int:

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from radt.metrics import LATE, Estimate, after_finding, estimate, found_by, improvement, late_score
+from radt.metrics import (
+    LATE,
+    Estimate,
+    after_finding,
+    decimals,
+    estimate,
+    found_by,
+    improvement,
+    late_score,
+)
 from radt.plots.records import Expense, Outcome, Record, outcomes, variants
 
 BASE = "ra-dt"  # every method is held against the paper's
@@ -36,6 +45,11 @@ class Row:
     def seeds(self) -> int:
         """The number of seeds."""
         return self.score.seeds
+
+    @property
+    def digits(self) -> int:
+        """How many decimals its returns are told with."""
+        return decimals(self.optimum)
 
     @property
     def improves(self) -> bool:

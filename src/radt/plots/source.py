@@ -12,13 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from radt.data import DataError, Dataset
+from radt.data import DataError, Dataset, Manifest
 from radt.envs.suite import SUITES
 from radt.files import atomic_write
+from radt.metrics import decimals
 from radt.plots.style import OPTIMUM, SPARE_COLOURS, End, canvas, name_ends, plain, save
 
 POINTS = 50
 LEARNED = 0.5  # of a task's best return, in the last tenth of its history
+TITLE = "What the data source earned while it learned"
 NOTE = (
     "lines: mean over tasks; bands: the middle 80 % of tasks; dashes: the best that is possible; "
     "numbers: last tenth"
@@ -51,9 +53,8 @@ def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
     known = np.array([value for value in best if value is not None])
     steps = max(entry.transitions for entry in manifest.files)
     low, high = np.quantile(returns, (0.1, 0.9), axis=0)
-    revealed = manifest.hyper_parameters.get("reveal", False)
     return SourceCurve(
-        label=manifest.env + (", revealed to the source" if revealed else ""),
+        label=_label(manifest),
         env=manifest.env,
         sha256=dataset.sha256,
         tasks=len(tasks),
@@ -65,6 +66,13 @@ def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
         optimum=float(known.mean()) if len(known) == len(tasks) else None,
         learned=float((late > LEARNED * known).mean()) if len(known) == len(tasks) else None,
     )
+
+
+def _label(manifest: Manifest) -> str:
+    """Say which data a curve is of, and by whom where that is not the usual source of rooms."""
+    source = "" if manifest.source == "ppo" else f", {manifest.source}"
+    revealed = manifest.hyper_parameters.get("reveal", False)
+    return manifest.env + source + (", revealed to the source" if revealed else "")
 
 
 def stretches(dataset: Dataset, task: int, points: int) -> NDArray[np.float64]:
@@ -84,7 +92,7 @@ def draw_source(datasets: Sequence[Dataset], path: Path) -> list[SourceCurve]:
     curves = [source_curve(dataset) for dataset in datasets]
     figure = canvas(8.6, 3.9)
     draw_curves(figure.subplots(), curves)
-    save(figure, path, "What the data source earned while it learned", NOTE)
+    save(figure, path, TITLE, NOTE)
     content = json.dumps([asdict(curve) for curve in curves], indent=1) + "\n"
     atomic_write(path.with_suffix(".json"), content.encode())
     return curves
@@ -100,7 +108,7 @@ def draw_curves(axes: Axes, curves: Sequence[SourceCurve]) -> None:
         axes.plot(steps, curve.mean, color=colour, linewidth=1.9)
         if curve.optimum is not None:
             axes.axhline(curve.optimum, color=colour, linewidth=0.8, linestyle=OPTIMUM)
-        label = f"{curve.label}  {curve.last_tenth:.1f}"
+        label = f"{curve.label}  {curve.last_tenth:.{decimals(curve.optimum)}f}"
         ends.append(End(label, steps[-1], curve.mean[-1], colour))
     plain(axes, "return of an episode", "transitions of a task")
     axes.xaxis.set_major_locator(MaxNLocator(5))

@@ -40,7 +40,7 @@ def markdown(rows: Sequence[Row]) -> str:
     for place, (env, group) in enumerate(groupby(rows, key=lambda row: row.env)):
         same = list(group)
         note = "" if place == 0 else " (a variant: the same weights, not trained on it)"
-        best = "" if same[0].optimum is None else f", optimum {same[0].optimum:.1f}"
+        best = "" if same[0].optimum is None else f", optimum {same[0].optimum:.{same[0].digits}f}"
         parts.append(f"**`{env}`**{note}: {same[0].tasks} tasks{best}.")
         parts += returns_tables(same)
         if len(same) > 1:
@@ -64,9 +64,10 @@ def returns_tables(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _trials(rows: Sequence[Row], cell: Callable[[Estimate], str]) -> list[Column]:
+def _trials(rows: Sequence[Row], cell: Callable[[Estimate, int], str]) -> list[Column]:
     """Make a column for the score and one for each trial shown."""
-    columns: list[Column] = [(f"**trials {rows[0].late}**", lambda row: cell(row.score))]
+    score: Column = (f"**trials {rows[0].late}**", lambda row: cell(row.score, row.digits))
+    columns = [score]
     for trial in rows[0].at_trial:
         columns.append((f"trial {trial}", partial(_at_trial, cell, trial)))
     return columns
@@ -77,12 +78,18 @@ def gains_table(rows: Sequence[Row]) -> str:
     columns: list[Column] = [
         ("method", _name),
         ("improves", lambda row: "yes" if row.improves else "no"),
-        ("in context, 95 % over seeds", lambda row: _signed(row.gain)),
-        ("in context, 95 % over tasks and seeds", lambda row: _range(row.gain.over_tasks)),
+        ("in context, 95 % over seeds", lambda row: _signed(row.gain, row.digits)),
+        (
+            "in context, 95 % over tasks and seeds",
+            lambda row: _range(row.gain.over_tasks, row.digits),
+        ),
     ]
     if any(row.against_base for row in rows):
         columns += [
-            (f"minus `{BASE}`, 95 % over seeds", lambda row: _signed(row.against_base)),
+            (
+                f"minus `{BASE}`, 95 % over seeds",
+                lambda row: _signed(row.against_base, row.digits),
+            ),
             (f"minus `{BASE}`, 95 % over tasks and seeds", _base_range),
             ("paired seeds", lambda row: str(row.against_base.seeds) if row.against_base else "-"),
         ]
@@ -98,7 +105,7 @@ def goals_table(rows: Sequence[Row]) -> str:
             f"goals found by trial {' / '.join(map(str, trials))}",
             lambda row: " / ".join(count(row.found_by[trial]) for trial in trials),
         ),
-        ("return after finding", lambda row: _number(row.after_finding, ".1f")),
+        ("return after finding", lambda row: _number(row.after_finding, f".{row.digits}f")),
     ]
     return _filled(columns, rows)
 
@@ -155,31 +162,31 @@ def _name(row: Row) -> str:
     return f"`{row.method}`"
 
 
-def _at_trial(cell: Callable[[Estimate], str], trial: int, row: Row) -> str:
-    return cell(row.at_trial[trial])
+def _at_trial(cell: Callable[[Estimate, int], str], trial: int, row: Row) -> str:
+    return cell(row.at_trial[trial], row.digits)
 
 
-def _with_seeds(found: Estimate) -> str:
-    interval = "" if found.over_seeds is None else f" {_range(found.over_seeds)}"
-    return f"{found.mean:.1f}{interval}"
+def _with_seeds(found: Estimate, digits: int) -> str:
+    interval = "" if found.over_seeds is None else f" {_range(found.over_seeds, digits)}"
+    return f"{found.mean:.{digits}f}{interval}"
 
 
-def _with_tasks(found: Estimate) -> str:
-    return f"{found.mean:.1f} {_tasks_range(found)}"
+def _with_tasks(found: Estimate, digits: int) -> str:
+    return f"{found.mean:.{digits}f} {_tasks_range(found, digits)}"
 
 
-def _tasks_range(found: Estimate) -> str:
-    return _range(found.over_tasks)
+def _tasks_range(found: Estimate, digits: int) -> str:
+    return _range(found.over_tasks, digits)
 
 
-def _signed(found: Estimate | None) -> str:
+def _signed(found: Estimate | None, digits: int) -> str:
     if found is None:
         return "-"
-    return f"{'+' if found.mean >= 0 else ''}{_with_seeds(found)}"
+    return f"{'+' if found.mean >= 0 else ''}{_with_seeds(found, digits)}"
 
 
 def _base_range(row: Row) -> str:
-    return "-" if row.against_base is None else _range(row.against_base.over_tasks)
+    return "-" if row.against_base is None else _range(row.against_base.over_tasks, row.digits)
 
 
 def _parameters(row: Row) -> str:
@@ -199,8 +206,8 @@ def _training(row: Row) -> str:
     return "-" if expense.updates is None else f"{expense.updates:,} x {expense.batch_size}"
 
 
-def _range(interval: Interval) -> str:
-    return f"[{interval.low:.1f}, {interval.high:.1f}]"
+def _range(interval: Interval, digits: int) -> str:
+    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
 def _scaled(value: float | None, factor: float) -> str:

@@ -1,0 +1,177 @@
+"""What is retrieved: from whom, how similar, how good, and how that changes from trial to trial.
+
+At work an agent searches only what it lived through on its own task. To see whether its keys would
+find the task by themselves, the same question is also asked of the memories of all tasks together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from radt.agent import Agent
+from radt.analyses.finding import mean_by, over_tasks, percent, plain
+from radt.analyses.relive import Lives
+from radt.experiments.run import RunError
+from radt.memory.memory import Memory
+from radt.metrics import Interval
+from radt.trajectory import Retrieval
+
+MIDDLE = (0.1, 0.9)
+EVERY = 7  # of the searches at so many steps of a trial one is looked at
+COLUMNS = (
+    "task",
+    "trial",
+    "own",
+    "own_if_free",
+    "relevance",
+    "found_relevance",
+    "earned",
+    "found_earned",
+    "best_earned",
+    "ago",
+)
+
+
+@dataclass(frozen=True)
+class Searches:
+    """What searches found, one row each."""
+
+    task: NDArray[Any]  # [N]
+    trial: NDArray[Any]  # [N] from 0
+    own: NDArray[Any]  # [N] 1 where the choice is of the own task
+    own_if_free: NDArray[Any]  # [N] the same, had all tasks been searched
+    relevance: NDArray[Any]  # [N] of the choice
+    found_relevance: NDArray[Any]  # [N] mean of all that was found
+    earned: NDArray[Any]  # [N] return of the trial that the choice is from
+    found_earned: NDArray[Any]  # [N] mean of all that was found
+    best_earned: NDArray[Any]  # [N] the best that the own memory holds
+    ago: NDArray[Any]  # [N] trials between the choice and now
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    @property
+    def is_best(self) -> NDArray[Any]:
+        """Where nothing in the own memory earned more than the choice, [N]."""
+        return np.asarray(self.earned >= self.best_earned, dtype=np.float64)
+
+    def overall(self, name: str) -> Interval | None:
+        """Average a column, each task counting once, with 95 % over tasks."""
+        return over_tasks(mean_by(self.task, getattr(self, name)))
+
+    def by_trial(self, name: str, trials: int) -> NDArray[np.float64]:
+        """Average a column over the searches of each trial, [trial]; nan where there is none."""
+        return np.array(
+            [values.mean() if values.size else np.nan for values in self._of(name, trials)]
+        )
+
+    def spread(self, name: str, trials: int) -> NDArray[np.float64]:
+        """Return the bounds of the middle 80 % of a column in each trial, [2, trial]."""
+        none = np.full(2, np.nan)
+        parts = self._of(name, trials)
+        return np.array([np.quantile(v, MIDDLE) if v.size else none for v in parts]).T
+
+    def _of(self, name: str, trials: int) -> list[NDArray[Any]]:
+        values = getattr(self, name)
+        return [values[self.trial == trial] for trial in range(trials)]
+
+
+class SearchKeeper:
+    """Keeps what searches found at every seventh step of every trial."""
+
+    def __init__(self, context_len: int) -> None:
+        self.context_len = context_len
+        self._rows: list[dict[str, NDArray[Any]]] = []
+
+    def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
+        """Look at the searches that are due."""
+        retrieval, memory = agent.retrieval, agent.memory
+        if retrieval is None or memory is None:
+            return
+        steps = agent.trials.step[agent.asked]
+        due = agent.is_acting[agent.asked] & (steps % EVERY == 0)
+        due &= (retrieval.chosen[:, -1] >= 0).numpy()
+        if due.any():
+            self._rows.append(self._look(agent, retrieval, memory, np.flatnonzero(due)))
+
+    def _look(
+        self, agent: Agent, retrieval: Retrieval, memory: Memory, rows: NDArray[np.int64]
+    ) -> dict[str, NDArray[Any]]:
+        entries, slots = memory.entries, agent.asked[rows]
+        ids, chosen = retrieval.ids[rows], retrieval.chosen[rows, -1]  # [B, m], [B] the best of k
+        present = ids >= 0
+        count = present.sum(dim=1)
+        earned = entries.total_return[ids.clamp_min(0)] * present
+        relevance = torch.where(present, retrieval.relevance[rows], 0.0)
+        is_chosen = present & (ids == chosen[:, None])
+        mine = torch.from_numpy(slots)
+        best = [entries.total_return[entries.task == slot].max() for slot in mine]
+        columns = {
+            "own": entries.task[chosen] == mine,
+            "own_if_free": self._free_choice(agent, memory, slots) == mine,
+            "relevance": (relevance * is_chosen).sum(dim=1) / is_chosen.sum(dim=1),
+            "found_relevance": relevance.sum(dim=1) / count,
+            "earned": entries.total_return[chosen],
+            "found_earned": earned.sum(dim=1) / count,
+            "best_earned": torch.stack(best),
+            "ago": torch.from_numpy(agent.trials.trial[slots]) - entries.age[chosen],
+        }
+        facts = {"task": np.array(agent.keys)[slots], "trial": agent.trials.trial[slots].copy()}
+        return facts | {name: column.numpy().astype(np.float64) for name, column in columns.items()}
+
+    def _free_choice(self, agent: Agent, memory: Memory, slots: NDArray[np.int64]) -> Tensor:
+        """Return whose chunk each slot would choose if it searched the memories of all, [B]."""
+        vectors = memory.embedder(agent.trials.recent(slots, self.context_len))
+        mine, steps = (torch.from_numpy(c) for c in (slots, agent.trials.step[slots]))
+        chosen = memory.retrieve(vectors, mine, steps, own_task_only=False).chosen[:, -1]
+        return memory.entries.task[chosen]
+
+    def searches(self) -> Searches:
+        """Put together what was kept."""
+        if not self._rows:
+            raise RunError(
+                "nothing was retrieved in these trials, so there is nothing to look at; give more "
+                "of them with --trials"
+            )
+        return Searches(*(np.concatenate([row[name] for row in self._rows]) for name in COLUMNS))
+
+
+def numbers(lives: Lives, searches: Searches) -> dict[str, Any]:
+    """Put what was found into plain values."""
+    trials, names = lives.trials, (*COLUMNS[2:], "is_best")
+    return {
+        "method": lives.method,
+        "searches": len(searches),
+        "chance_of_own_task": 1.0 / len(trials.tasks),
+        **{name: plain(searches.overall(name)) for name in names},
+        "by_trial": {name: _known(searches.by_trial(name, trials.count)) for name in names},
+        "middle_80_by_trial": {
+            name: [_known(bound) for bound in searches.spread(name, trials.count)]
+            for name in ("relevance", "earned")
+        },
+    }
+
+
+def _known(means: NDArray[np.float64]) -> list[float | None]:
+    return [None if np.isnan(mean) else float(mean) for mean in means]
+
+
+def verdict(lives: Lives, searches: Searches) -> str:
+    """Say from whom chunks come, how similar and how good they are, and how that changes."""
+    tasks, trials = len(lives.trials.tasks), lives.trials.count
+    own, free, best = (searches.overall(name) for name in ("own", "own_if_free", "is_best"))
+    means = (searches.by_trial(name, trials) for name in ("earned", "relevance"))
+    earned, similar = (mean[~np.isnan(mean)] for mean in means)
+    return (
+        f"`{lives.method}` retrieves from its own task in {percent(own)} of {len(searches):,} "
+        f"searches, as it searches no other; among the memories of all {tasks} tasks it would in "
+        f"{percent(free)} ({1 / tasks:.0%} by chance). The chosen chunk is of the best trial so "
+        f"far in {percent(best)}. Its return goes from {earned[0]:.1f} to {earned[-1]:.1f} over "
+        f"the trials, its similarity from {similar[0]:.2f} to {similar[-1]:.2f}."
+    )

@@ -1,0 +1,179 @@
+"""Where an agent goes: which cells, how many, and whether it stops once the goal is found.
+
+The paper shows maps of three goals: an agent visits nearly all cells until it finds the goal, and
+then stops exploring. Here both are numbers over all tasks, with maps of three of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.gridspec import SubplotSpec
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from radt.analyses.finding import Finding, over_tasks, percent, plain
+from radt.analyses.relive import Lives, cells, drawable
+from radt.analyses.rooms import count_cells, draw_heat, draw_room
+from radt.envs.render import GridView
+from radt.metrics import Interval, late_score
+from radt.plots import style
+
+SHOWN_TASKS, SPANS = 3, 4  # maps: so many tasks, each with its trials in so many parts and together
+
+
+@dataclass(frozen=True)
+class Visits:
+    """How often each task's trials were in each cell."""
+
+    counts: NDArray[np.float64]  # [task, trial, height, width]
+    open_cells: NDArray[np.int64]  # [task] how many cells can be entered
+    solved: NDArray[np.bool_]  # [task, trial]
+
+    @property
+    def share_by_trial(self) -> NDArray[np.float64]:
+        """The share of cells that some trial so far has visited, [task, trial]."""
+        seen = np.cumsum(self.counts, axis=1) > 0
+        return np.asarray(seen.sum(axis=(2, 3)) / self.open_cells[:, None])
+
+    @property
+    def cells_of_a_trial(self) -> NDArray[np.float64]:
+        """The share of cells that each trial visits, [task, trial]."""
+        return np.asarray((self.counts > 0).sum(axis=(2, 3)) / self.open_cells[:, None])
+
+    @property
+    def after_finding(self) -> NDArray[np.bool_]:
+        """Which trials come after the first that solved their task, [task, trial]."""
+        found = np.cumsum(self.solved, axis=1) > 0
+        return np.asarray(np.pad(found[:, :-1], ((0, 0), (1, 0))))
+
+
+def count_visits(lives: Lives) -> Visits:
+    """Count the visits of every trial."""
+    suite = drawable(lives.trials)
+    views = [room_of(lives, slot) for slot in range(len(lives.episodes))]
+    counts = [
+        [count_cells(cells(suite, trial), view) for trial in task]
+        for task, view in zip(lives.episodes, views, strict=True)
+    ]
+    open_cells = [view.width * view.height - len(view.walls) for view in views]
+    return Visits(np.array(counts), np.array(open_cells), lives.solved)
+
+
+def room_of(lives: Lives, slot: int) -> GridView:
+    """Describe a task's room before anything has happened in it."""
+    first = lives.episodes[slot][0]
+    return drawable(lives.trials).view(first.task, first.states[:1], first.rewards[:0])
+
+
+def analyse_visits(lives: Lives, path: Path) -> Finding:
+    """Measure and draw where an agent goes."""
+    visits = count_visits(lives)
+    share = visits.share_by_trial  # [task, trial]
+    after, each = visits.after_finding, visits.cells_of_a_trial
+    kinds = {"before_finding": ~after, "after_finding": after}
+    pace = {name: over_tasks(mean_where(each, chosen)) for name, chosen in kinds.items()}
+    visited = {name: over_tasks(share[:, at]) for name, at in (("first", 0), ("last", -1))}
+    draw(lives, visits, path)
+    numbers = {
+        "method": lives.method,
+        "share_visited_by_trial": share.mean(axis=0).tolist(),
+        "share_visited_in_first_trial": plain(visited["first"]),
+        "share_visited_in_all_trials": plain(visited["last"]),
+        "share_of_a_trial": {name: plain(found) for name, found in pace.items()},
+        "by_task": {
+            str(task): float(share[slot, -1]) for slot, task in enumerate(lives.trials.tasks)
+        },
+    }
+    words = verdict(lives, visited["first"], visited["last"], pace)
+    return Finding("visits", words, numbers, lives.trials, path)
+
+
+def mean_where(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> list[float]:
+    """Average each task's chosen trials, [task, trial]; tasks without any are left out."""
+    pairs = zip(values, chosen, strict=True)
+    return [float(row[mask].mean()) for row, mask in pairs if mask.any()]
+
+
+def verdict(
+    lives: Lives, first: Interval | None, last: Interval | None, pace: dict[str, Interval | None]
+) -> str:
+    """Say how much of a room is visited, and whether finding the goal changes it."""
+    count = lives.trials.count
+    text = (
+        f"`{lives.method}` visits {percent(first)} of a room's cells in trial 1 and "
+        f"{percent(last)} in {count} trials together."
+    )
+    before, after = pace["before_finding"], pace["after_finding"]
+    if before is None or after is None:
+        return f"{text} No goal was found, so nothing changes." if after is None else text
+    change = "it stops exploring" if after.high < before.low else "it goes on exploring"
+    return (
+        f"{text} A trial before the goal is found visits {percent(before)} of the cells, one after "
+        f"it {percent(after)}: {change}."
+    )
+
+
+def draw(lives: Lives, visits: Visits, path: Path) -> Path:
+    """Draw maps of some tasks, and the share of cells visited by trial."""
+    spans = trial_spans(lives.trials.count)
+    shown = shown_tasks(lives)
+    figure = style.canvas(2.05 * (len(spans) + 1.7), 2.2 * len(shown))
+    grid = figure.add_gridspec(len(shown), len(spans) + 1, width_ratios=[1.0] * len(spans) + [1.7])
+    for row, slot in enumerate(shown):
+        draw_maps(figure, [grid[row, column] for column in range(len(spans))], lives, visits, slot)
+    draw_share(figure.add_subplot(grid[:, -1]), visits)
+    title = f"Where {lives.method} goes on {lives.trials.suite.name}"
+    note = (
+        "maps: visits of the tasks with the lowest, the median and the highest score, darker is "
+        "more often; circle: start, diamond: hidden goal; line: mean over tasks, thin: tasks"
+    )
+    return style.save(figure, path, title, note)
+
+
+def trial_spans(count: int) -> list[tuple[int, int]]:
+    """Cut the trials into a few parts, and add all of them together at the end."""
+    edges = np.unique(np.linspace(0, count, min(SPANS, count) + 1).round().astype(int)).tolist()
+    parts = list(pairwise(edges))
+    return [*parts, (0, count)] if len(parts) > 1 else parts
+
+
+def shown_tasks(lives: Lives) -> list[int]:
+    """Choose the tasks with the lowest, the median and the highest score."""
+    order = np.argsort(late_score(lives.returns), kind="stable")
+    places = np.unique(np.linspace(0, len(order) - 1, min(SHOWN_TASKS, len(order))).astype(int))
+    return [int(order[place]) for place in places]
+
+
+def draw_maps(
+    figure: Figure, places: Sequence[SubplotSpec], lives: Lives, visits: Visits, slot: int
+) -> None:
+    """Draw one task: a map for each part of its trials."""
+    spans = trial_spans(lives.trials.count)
+    view = room_of(lives, slot)
+    for place, (start, stop) in zip(places, spans, strict=True):
+        axes = figure.add_subplot(place)
+        amount = visits.counts[slot, start:stop].sum(axis=0)
+        name = f"trial {stop}" if stop - start == 1 else f"trials {start + 1}-{stop}"
+        head = f"task {lives.trials.tasks[slot]}, {name}" if start == 0 else name
+        draw_room(axes, view, head)
+        draw_heat(axes, np.log1p(amount), float(np.log1p(amount).max()))
+
+
+def draw_share(axes: Axes, visits: Visits) -> None:
+    """Draw the share of cells visited so far, by trial."""
+    share = visits.share_by_trial  # [task, trial]
+    trial = np.arange(1, share.shape[1] + 1)
+    axes.plot(trial, share.T, color=style.FAINT, linewidth=0.8)
+    axes.plot(trial, share.mean(axis=0), color=style.COLOURS["ra-dt+"], linewidth=1.9)
+    style.plain(axes, "share of cells visited so far", "trial")
+    axes.set_xlim(1, max(2, len(trial)))
+    axes.set_ylim(0.0, 1.05)
+    axes.yaxis.set_major_formatter("{x:.0%}")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))

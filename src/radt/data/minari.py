@@ -1,0 +1,96 @@
+"""Episodes from Minari datasets and into them; needs `pip install 'radt[minari]'`.
+
+A Minari episode has one observation more than it has steps, the one after the last; a trajectory
+does not, so the last observation that is written repeats the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from radt.data.manifest import DataError
+from radt.spaces import TaskSpaces
+from radt.trajectory import Trajectory
+
+
+def from_minari(name: str) -> list[Trajectory]:
+    """Read the episodes of a local dataset; of our own ones each knows its task, others have 0."""
+    minari = _library()
+    try:
+        dataset = minari.load_dataset(name)
+        return list(_episodes(dataset))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"the Minari dataset {name!r} cannot be read ({error}); `minari list local` shows the "
+            "datasets that are there, `minari download` fetches one"
+        ) from error
+
+
+def _episodes(dataset: Any) -> Iterator[Trajectory]:
+    described = dataset.storage.get_episode_metadata(dataset.episode_indices)
+    ages: dict[int, int] = {}
+    for episode, said in zip(dataset.iterate_episodes(), described, strict=True):
+        plain = [isinstance(part, np.ndarray) for part in (episode.observations, episode.actions)]
+        if not all(plain):
+            raise TypeError("its observations or actions are no plain arrays")
+        task = int(said.get("options", {}).get("task", 0))
+        ages[task] = ages.get(task, -1) + 1
+        count = len(episode.rewards)
+        rewards = np.asarray(episode.rewards, np.float32)
+        states, actions = episode.observations[:count], episode.actions[:count]
+        yield Trajectory(states, actions, rewards, task, ages[task])
+
+
+def to_minari(name: str, trajectories: Sequence[Trajectory], spaces: TaskSpaces) -> None:
+    """Write trajectories to a new local dataset, e.g. `dark-room/mine-v0`, with their tasks."""
+    minari = _library()
+    buffers = [
+        minari.data_collector.EpisodeBuffer(
+            id=number,
+            options={"task": trajectory.task},
+            observations=np.concatenate([trajectory.states, trajectory.states[-1:]]),
+            actions=trajectory.actions,
+            rewards=trajectory.rewards,
+            terminations=np.arange(1, len(trajectory) + 1) == len(trajectory),
+            truncations=np.zeros(len(trajectory), bool),
+        )
+        for number, trajectory in enumerate(trajectories)
+    ]
+    minari.create_dataset_from_buffers(
+        name,
+        buffers,
+        observation_space=_observations(spaces),
+        action_space=_actions(spaces),
+        algorithm_name="radt",
+        data_format="hdf5",
+        jpeg_encoding=False,
+    )
+
+
+def _observations(spaces: TaskSpaces) -> gym.Space[Any]:
+    state = spaces.state
+    if state.kind == "discrete":
+        highest = np.reshape(state.bins, state.shape) - 1
+        return gym.spaces.Box(np.zeros_like(highest), highest, dtype=state.dtype.type)
+    if state.kind == "image":
+        return gym.spaces.Box(0, 255, state.shape, np.uint8)
+    return gym.spaces.Box(-np.inf, np.inf, state.shape, np.float32)
+
+
+def _actions(spaces: TaskSpaces) -> gym.Space[Any]:
+    if spaces.action.kind == "discrete":
+        return gym.spaces.Discrete(spaces.action.size)
+    return gym.spaces.Box(-1.0, 1.0, spaces.action.shape, np.float32)
+
+
+def _library() -> Any:
+    try:
+        import minari
+        import minari.data_collector
+    except ImportError as error:
+        raise DataError("Minari datasets need its library: pip install 'radt[minari]'") from error
+    return minari

@@ -1,0 +1,79 @@
+"""Evaluation on several workers: each loads the method and lives through some of the tasks.
+
+What a task brings does not depend on the tasks beside it: noise, targets and environments are drawn
+by seed and task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from radt.collect.workers import one_thread
+from radt.engine import Engine
+from radt.experiments.evaluate import Live, Trials, live
+from radt.experiments.run import RunError
+from radt.icl import ICLResult, Observer
+from radt.methods import Method
+from radt.track import Tracker
+
+
+@dataclass(frozen=True)
+class Share:
+    """Some of the tasks, and where their method comes from."""
+
+    load: Callable[[], Method]  # importable by a worker
+    trials: Trials
+
+
+def shared(engine: Engine, load: Callable[[], Method]) -> Live:
+    """Return a way to live through trials that deals the tasks out to an engine's workers."""
+    return live if engine.workers == 1 else partial(_live_on, engine, load)
+
+
+def _live_on(
+    engine: Engine,
+    load: Callable[[], Method],
+    method: Method,
+    trials: Trials,
+    tracker: Tracker,
+    observer: Observer | None = None,
+) -> ICLResult:
+    """Live through all shares and put what came of them in the order of the tasks."""
+    if observer is not None:
+        raise RunError("one process writes a trace: leave out --trace, or --engine and --workers")
+    shares = [Share(load, replace(trials, tasks=tasks)) for tasks in _dealt(trials.tasks, engine)]
+    told: dict[int, Any] = {}
+    tracker.start("evaluate", total=len(shares))
+    try:
+        for place, result in engine.map(_live_share, shares):
+            told[place] = result
+            tracker.advance(len(told), f"{len(told)} of {len(shares)} shares")
+    finally:
+        tracker.finish()
+    parts = [told[place] for place in range(len(shares))]
+    returns, first_reward = (
+        np.concatenate([np.array(part[name]) for part in parts])  # [task, trial]
+        for name in ("returns", "first_reward")
+    )
+    return ICLResult(returns, first_reward)
+
+
+def _dealt(tasks: tuple[int, ...], engine: Engine) -> list[tuple[int, ...]]:
+    """Cut the tasks into as many shares as there are workers, of nearly equal size."""
+    parts = np.array_split(np.array(tasks), min(engine.workers, len(tasks)))
+    return [tuple(part.tolist()) for part in parts]
+
+
+def _live_share(share: Share) -> Iterator[dict[str, Any]]:
+    """Live through the tasks of one share, with one thread."""
+    with one_thread():
+        result = live(share.load(), share.trials, Tracker())
+    yield {
+        "returns": result.returns.tolist(),
+        "first_reward": result.first_reward.tolist(),
+    }

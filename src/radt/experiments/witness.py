@@ -1,0 +1,189 @@
+"""What an agent did and why, step by step: the record behind the trace and the viewer.
+
+A witness looks at an agent after each step and keeps, per slot, columns of plain values: states,
+actions, rewards, how likely each action was, what was searched and found, and what the policy
+looked at in the chunks it holds. An agent that nobody watches pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import base64
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from radt.agent import Agent
+from radt.experiments.key_map import KeyMap, fit_map
+from radt.memory.memory import Memory
+from radt.model.looking import looking
+from radt.model.policy import DecisionTransformer
+from radt.trajectory import Retrieval
+
+
+@dataclass
+class Part:
+    """Consecutive steps of one trial as columns of plain values."""
+
+    trial: int  # from 0
+    start: int  # the step of the first row
+    states: list[Any] = field(default_factory=list)  # None for images
+    actions: list[Any] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    chances: list[list[float] | None] = field(default_factory=list)  # of each discrete action
+    attention: list[dict[str, Any] | None] = field(default_factory=list)  # see `packed`
+    searches: list[dict[str, Any]] = field(default_factory=list)  # each with its step
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+class Witness:
+    """Looks at one agent; a context, because only inside it can attention be seen."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.parts = [Part(trial=0, start=0) for _ in range(agent.slots)]
+        self.entries: list[dict[str, list[Any]]] = [{} for _ in range(agent.slots)]
+        self._maps: list[KeyMap | None] = [None] * agent.slots
+        self._held: list[list[int]] = [[] for _ in range(agent.slots)]
+        self._context = ExitStack()
+        self._looks: list[torch.Tensor] = []  # [B, heads, L, M] of each layer
+
+    def __enter__(self) -> Witness:
+        policy = self.agent.method.networks.get("policy")
+        if isinstance(policy, DecisionTransformer):
+            self._looks = self._context.enter_context(looking(policy))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._context.close()
+
+    def see(self, rewards: NDArray[Any]) -> None:
+        """Take down the latest step, before the agent observes what it brought."""
+        trials, looks = self.agent.trials, self._attention()
+        chances = self.agent.chances
+        for row, slot in enumerate(np.flatnonzero(self.agent.is_acting).tolist()):
+            step = int(trials.step[slot])
+            if step == 0:
+                self._begin(slot)
+            part = self.parts[slot]
+            self._note_search(slot, step, part)
+            state = trials.states[slot, step]
+            part.states.append(None if state.ndim > 1 else rounded(state, 6))
+            part.actions.append(rounded(self.agent.actions[slot]))
+            part.rewards.append(float(rewards[slot]))
+            part.chances.append(None if chances is None else rounded(chances[row]))
+            part.attention.append(self._packed(slot, looks, row))
+
+    def take(self, slot: int) -> Part:
+        """Hand over what was noted of a slot; what comes next goes on behind it."""
+        taken = self.parts[slot]
+        self.parts[slot] = Part(taken.trial, taken.start + len(taken))
+        return taken
+
+    def _begin(self, slot: int) -> None:
+        """Note what the memory of a slot holds as its trial begins."""
+        self.parts[slot] = Part(int(self.agent.trials.trial[slot]), start=0)
+        self._held[slot] = []
+        if (memory := self.agent.memory) is not None:
+            self._maps[slot], self.entries[slot] = describe(memory, slot, self._maps[slot])
+
+    def _note_search(self, slot: int, step: int, part: Part) -> None:
+        retrieval, asked = self.agent.retrieval, self.agent.asked
+        if retrieval is None or slot not in asked:
+            return
+        row = int(np.flatnonzero(asked == slot)[0])
+        query, key_map = getattr(self.agent.actor, "query", None), self._maps[slot]
+        place = None
+        if query is not None and key_map is not None:
+            place = rounded(key_map.places(query[row : row + 1].cpu())[0])
+        self._held[slot] = [entry for entry in retrieval.chosen[row].tolist() if entry >= 0]
+        part.searches.append({"step": step, "query": place, **candidates(retrieval, row)})
+
+    def _attention(self) -> NDArray[np.float32] | None:
+        """Return what the deciding tokens looked at, [layers, B, 1 + steps], and forget it."""
+        looks, self._looks[:] = list(self._looks), []
+        if not looks or looks[0].shape[3] == 1:  # nothing but the null chunk
+            return None
+        policy = self.agent.method.networks["policy"]
+        assert isinstance(policy, DecisionTransformer)  # only then there are looks
+        length = np.minimum(self.agent.trials.step + 1, self.agent.method.context.input_steps)
+        length = length[self.agent.is_acting]  # [B]
+        token = (length - 1) * policy.embed.per_step + policy.embed.deciding
+        layers = []
+        for look in looks:  # the last layer decides alone: one token
+            at = np.minimum(token, look.shape[2] - 1)
+            weights = look[torch.arange(len(at)), :, torch.from_numpy(at)].mean(1)  # [B, M]
+            steps = weights[:, 1:].unflatten(1, (-1, policy.embed.per_step)).sum(-1)
+            layers.append(torch.cat([weights[:, :1], steps], dim=1))
+        return np.asarray(torch.stack(layers).cpu().numpy())
+
+    def _packed(
+        self, slot: int, looks: NDArray[np.float32] | None, row: int
+    ) -> dict[str, Any] | None:
+        """Keep what was looked at in the chunks that a slot holds."""
+        held, memory = self._held[slot], self.agent.memory
+        if looks is None or not held or memory is None:
+            return None
+        room = 2 * memory.config.context_len
+        lengths = (memory.entries.stop - memory.entries.start)[held].tolist()
+        behind = [chunk * room + np.arange(length) for chunk, length in enumerate(lengths)]
+        return packed(looks[:, row, 1:][:, np.concatenate(behind)])
+
+
+def packed(weights: NDArray[np.float32]) -> dict[str, Any]:
+    """Pack weights [layers, steps] into bytes of 1/255 of the largest, as base64."""
+    peak = float(weights.max(initial=0.0))
+    levels = np.rint(weights * (255 / max(peak, 1e-9))).astype(np.uint8)
+    text = base64.b64encode(levels.tobytes()).decode()
+    return {"layers": len(weights), "peak": round(peak, 4), "bytes": text}
+
+
+def candidates(retrieval: Retrieval, row: int) -> dict[str, list[Any]]:
+    """Describe as columns what one search found, by falling relevance, and what was chosen."""
+    present = retrieval.ids[row] >= 0
+    score = retrieval.score[row][present].tolist()
+    return {
+        "ids": retrieval.ids[row][present].tolist(),
+        "relevance": rounded(retrieval.relevance[row][present].numpy()),
+        "utility": rounded(retrieval.utility[row][present].numpy()),
+        "score": [round(value, 4) if np.isfinite(value) else None for value in score],
+        "verdict": retrieval.verdict[row][present].tolist(),
+        "chosen": [entry for entry in retrieval.chosen[row].tolist() if entry >= 0],
+    }
+
+
+def describe(
+    memory: Memory, slot: int, before: KeyMap | None
+) -> tuple[KeyMap, dict[str, list[Any]]]:
+    """Describe a slot's entries as columns and draw their map, turned as the one before."""
+    with memory.lock:
+        ids = (memory.entries.task == slot).nonzero().squeeze(1)  # [n]
+        entries, keys = memory.entries.rows(ids), memory.keys[ids]
+    key_map = fit_map(keys)
+    if before is not None and len(ids):
+        key_map = key_map.turned_to(before, keys)
+    x, y = key_map.places(keys).T if len(ids) else ([], [])
+    columns = {
+        "ids": ids.tolist(),
+        "trial": entries.age.tolist(),
+        "position": entries.position.tolist(),
+        "start": entries.start.tolist(),
+        "stop": entries.stop.tolist(),
+        "return": rounded(entries.total_return.numpy()),
+        "x": rounded(np.asarray(x)),
+        "y": rounded(np.asarray(y)),
+    }
+    return key_map, columns
+
+
+def rounded(values: Any, digits: int = 4) -> Any:
+    """Turn numbers into plain ones of a few digits."""
+    array = np.asarray(values)
+    return (
+        array.tolist() if array.dtype.kind in "iub" else array.astype(float).round(digits).tolist()
+    )

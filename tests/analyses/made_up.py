@@ -1,0 +1,34 @@
+"""Trials made by hand on the toy grid (4 wide, 3 high, 12 steps), for the tests of analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from radt.agent import ActionRule
+from radt.analyses.relive import Lives
+from radt.experiments.evaluate import Trials
+from radt.trajectory import Trajectory
+from tests.toys import TOY_GRID
+
+Cells = Sequence[tuple[int, int]]
+TASKS = TOY_GRID.eval_tasks
+
+
+def toy_trials(count: int) -> Trials:
+    """Say what is lived through on the toy grid."""
+    return Trials(TOY_GRID, TASKS, count, ActionRule(), seed=0)
+
+
+def episode(cells: Cells, paid: Sequence[int] = (), task: int = TASKS[0]) -> Trajectory:
+    """Pass some cells; the steps in `paid` earn 1."""
+    rewards = np.zeros(len(cells), np.float32)
+    rewards[list(paid)] = 1.0
+    states = np.array(cells, dtype=np.int64)
+    return Trajectory(states, np.zeros(len(cells), np.int64), rewards, task, 0)
+
+
+def lives_of(*tasks: Sequence[Trajectory], method: str = "ra-dt") -> Lives:
+    """Put trials together, [task][trial]."""
+    return Lives(method, toy_trials(len(tasks[0])), tuple(map(tuple, tasks)))

@@ -1,0 +1,180 @@
+"""Attention and imitation: numbers that are known for policies made up for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from radt.agent import Agent
+from radt.analyses.attention import analyse_attention, attend
+from radt.analyses.imitation import follow, in_words, is_bad, is_good, respond
+from radt.analyses.moments import MomentKeeper, Moments, on_the_way, retrieving
+from radt.analyses.relive import relive
+from radt.experiments.run import RunError
+from radt.methods.ra_dt import RADT
+from radt.model.attention import CrossAttention
+from radt.trajectory import Batch
+from tests.analyses.made_up import TASKS, toy_trials
+from tests.contracts.method import OPTIONS, build_method
+from tests.toys import TOY_GRID, TOY_REACH
+
+RIGHT, DOWN = 1, 2
+
+
+def batch(cells: list[tuple[int, int]], actions: list[int], rewards: list[float]) -> Batch:
+    """One row of steps."""
+    steps = len(cells)
+    return Batch(
+        states=torch.tensor([cells]),
+        actions=torch.tensor([actions]),
+        rewards=torch.tensor([rewards]),
+        returns_to_go=torch.zeros(1, steps),
+        timesteps=torch.arange(steps)[None],
+        mask=torch.ones(1, steps, dtype=torch.bool),
+    )
+
+
+def moment(action: int, earned: float, task: int = TASKS[0], paid: float = 0.0) -> Moments:
+    """Stand in (0, 1), where the chunk went right twice and down once."""
+    chunk = batch([(0, 1), (0, 2), (0, 1), (0, 1)], [RIGHT, DOWN, DOWN, RIGHT], [0, 0, 0, earned])
+    facts = (np.array([value]) for value in (task, 1, 2, paid))
+    here = batch([(0, 0), (0, 1)], [RIGHT, 0], [0.0, 0.0])
+    return Moments(here, chunk, torch.tensor([action]), *facts, np.array([earned]))
+
+
+class Copying:
+    """Gives the right the probability 0.6 with a chunk and 0.2 without, and the rest to down."""
+
+    spaces = TOY_GRID.spaces
+
+    def decide(self, recent: Batch, chunk: Batch | None) -> Tensor:
+        chance = torch.full((len(recent), 5), 1e-12)
+        chance[:, RIGHT] = 0.2 if chunk is None else 0.6
+        chance[:, DOWN] = 1.0 - chance[:, RIGHT]
+        return chance.log()
+
+
+def test_agreement_is_the_share_of_the_chunks_actions_in_the_same_state() -> None:
+    kept = [moment(RIGHT, 9.0), moment(DOWN, 9.0), moment(4, 0.0)]
+    followed = follow(Copying(), kept)  # type: ignore[arg-type]
+    np.testing.assert_allclose(followed.agrees, [2 / 3, 1 / 3, 0.0])
+    np.testing.assert_allclose(followed.with_chunk, 2 / 3 * 0.6 + 1 / 3 * 0.4, rtol=1e-6)
+    np.testing.assert_allclose(followed.without_chunk, 2 / 3 * 0.2 + 1 / 3 * 0.8, rtol=1e-6)
+
+
+def test_a_state_that_the_chunk_does_not_show_does_not_count() -> None:
+    elsewhere = moment(RIGHT, 9.0)
+    elsewhere.recent.states[0, 1] = torch.tensor([2, 2])
+    assert len(follow(Copying(), [elsewhere])) == 0  # type: ignore[arg-type]
+    assert len(follow(Copying(), [])) == 0  # type: ignore[arg-type]
+
+
+def test_who_has_arrived_is_no_longer_on_the_way() -> None:
+    kept = [moment(RIGHT, 9.0), moment(RIGHT, 9.0, paid=1.0)]
+    assert [len(moments) for moments in on_the_way(kept)] == [1]
+    assert attend(Copying(), []) == {}  # type: ignore[arg-type]
+
+
+def test_good_chunks_are_imitated_and_bad_ones_are_told_apart() -> None:
+    kept = [moment(RIGHT, 12.0), moment(DOWN, 0.0), moment(RIGHT, 12.0, TASKS[1])]
+    followed = follow(Copying(), kept)  # type: ignore[arg-type]
+    good = respond(followed, is_good(TOY_GRID, {}))
+    assert good.decisions == 2
+    assert good.word == "imitated"
+    assert good.agrees is not None
+    assert good.agrees.mean == pytest.approx(2 / 3)
+    assert "A good chunk is imitated" in in_words("good", good)
+    bad = respond(followed, is_bad(TOY_GRID))
+    assert bad.decisions == 1
+    never = respond(followed, lambda *_: False)
+    assert never.word == "never retrieved"
+    assert "never at hand" in in_words("bad", never)
+    assert json.dumps(never.to_json())
+
+
+def test_a_good_trial_earns_most_of_what_is_possible() -> None:
+    optimum = TOY_GRID.optimal_return(TASKS[0])
+    good = is_good(TOY_GRID, {})
+    assert good(TASKS[0], optimum)
+    assert not good(TASKS[0], 0.7 * optimum)
+    unknown = is_good(TOY_REACH, {4: 5.0})
+    assert unknown(4, 4.0)
+    assert not unknown(4, 3.9)
+    assert not unknown(5, 0.0)
+    assert is_bad(TOY_GRID)(TASKS[0], 0.0)
+
+
+class Twin:
+    """Compares what is kept with what the agent holds, at every step."""
+
+    def __init__(self, keeper: MomentKeeper) -> None:
+        self.keeper, self.compared = keeper, 0
+
+    def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
+        before = len(self.keeper.kept)
+        self.keeper.after_step(step, agent, obs, rewards)
+        for moments in self.keeper.kept[before:]:
+            slots = torch.tensor([agent.keys.index(task) for task in moments.task.tolist()])
+            held = agent.actor._held.chunks.rows(slots)  # type: ignore[attr-defined]
+            assert torch.equal(held.mask, moments.chunk.mask)
+            assert torch.equal(held.states * held.mask[..., None], shown_states(moments.chunk))
+            assert moments.action.tolist() == agent.actions[slots.numpy()].tolist()
+            self.compared += len(moments)
+
+
+def shown_states(chunk: Batch) -> Tensor:
+    return chunk.states * chunk.mask[..., None]
+
+
+@pytest.mark.parametrize("every", [0, 1, 5])
+def test_what_is_kept_is_what_the_policy_reads(every: int) -> None:
+    options = {**OPTIONS["ra-dt"], "memory": {"context_len": 3, "retrieve_every": every}}
+    method = build_method("ra-dt", TOY_GRID.spaces, options)
+    twin = Twin(MomentKeeper(range(12)))
+    lives = relive(method, toy_trials(3), None, twin)
+    assert twin.compared == 2 * 2 * 12  # two tasks, the second and the third trial
+    last = twin.keeper.kept[-1].rows(np.array([1]))
+    trial = lives.episodes[1][int(last.trial[0])]
+    assert trial.states[int(last.step[0])].tolist() == last.state[0].tolist()
+    earlier = {lives.episodes[1][at].total_return for at in range(2)}
+    assert float(last.chunk_return[0]) in earlier
+
+
+def test_even_attention_has_a_lift_of_one() -> None:
+    method = build_method("ra-dt", TOY_GRID.spaces)
+    assert isinstance(method, RADT)
+    for layer in method.policy.modules():
+        if isinstance(layer, CrossAttention):
+            torch.nn.init.zeros_(layer.query.weight)
+            torch.nn.init.zeros_(layer.query.bias)
+    shares = attend(method.policy.eval(), [moment(RIGHT, 9.0), moment(DOWN, 0.0)])
+    assert shares["own_state"].steps == pytest.approx(3 / 4)
+    assert shares["rewarded"].steps == pytest.approx(1 / 4)
+    assert shares["end"].steps == pytest.approx(1 / 4)
+    for share in shares.values():
+        assert share.attention == pytest.approx(share.steps)
+        assert share.lift is not None
+        assert share.lift["mean"] == pytest.approx(1.0)
+
+
+def test_who_retrieves_nothing_is_refused() -> None:
+    with pytest.raises(RunError, match="dt retrieves nothing"):
+        retrieving(build_method("dt", TOY_GRID.spaces))
+    method = build_method("ra-dt", TOY_GRID.spaces)
+    with pytest.raises(RunError, match=r"nothing was retrieved in 1 trials.*--trials"):
+        analyse_attention(method, toy_trials(1), Path("never.png"))
+
+
+def test_nothing_is_kept_without_a_memory() -> None:
+    keeper = MomentKeeper([0])
+    agent: Any = SimpleNamespace(memory=None)
+    keeper.after_step(0, agent, np.zeros(0), np.zeros(0))
+    assert keeper.kept == []

@@ -1,0 +1,66 @@
+"""A source may keep some of a suite's training tasks only; the data say which were trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from radt.checkpoint import load_checkpoint
+from radt.config import compose
+from radt.data import Dataset
+from radt.experiments.compare import Comparison
+from radt.experiments.presets import preset_layers
+from radt.experiments.provenance import Stopwatch
+from radt.experiments.run import Run, dataset_path, known_tasks
+from radt.experiments.train import train
+from tests.contracts.method import toy_dataset
+from tests.experiments.small import small_config, use_toys
+from tests.toys import TOY_GRID
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    use_toys(monkeypatch, tmp_path / "data")
+    return Run(small_config("dt", "learn.evaluate_every=3"), tmp_path / "run", threads=1)
+
+
+def test_a_run_learns_from_the_tasks_of_its_data(run: Run) -> None:
+    assert known_tasks(run.config) == TOY_GRID.train_tasks  # there are no data yet
+    folder = dataset_path(run.config)
+    folder.mkdir(parents=True)
+    toy_dataset(replace(TOY_GRID, train_tasks=(3, 0, 1)), folder)
+    assert run.tasks == ((0, 1, 3), TOY_GRID.eval_tasks)
+    tuning = Run(replace(run.config, split="tune"), run.out)
+    assert sum(tuning.tasks, ()) == (0, 1, 3)
+    _, card = load_checkpoint(train(run, Dataset.open(folder), Stopwatch()))
+    assert card.tasks == (0, 1, 3)
+
+
+def test_unseen_tasks_are_never_trained_on(run: Run) -> None:
+    folder = dataset_path(run.config)
+    folder.mkdir(parents=True)
+    toy_dataset(replace(TOY_GRID, train_tasks=(1, *TOY_GRID.eval_tasks)), folder)
+    assert known_tasks(run.config) == (1,)
+
+
+@pytest.mark.parametrize("budget", ["laptop", "paper"])
+@pytest.mark.parametrize("method", ["ra-dt", "ra-dt+", "ra-dt-lm"])
+def test_mazes_ask_the_memory_every_25_steps(method: str, budget: str) -> None:
+    config, _ = compose(preset_layers("maze-runner-15x15", method, budget))
+    memory = config.options.memory
+    assert (memory.context_len, memory.retrieve_every, config.evaluate.trials) == (50, 25, 30)
+
+
+def test_only_algorithm_distillation_skips_a_thousand_episodes() -> None:
+    skips = {
+        method: compose(preset_layers("maze-runner-15x15", method, "laptop"))[0].options.skip
+        for method in ("ad", "dt-2ep")
+    }
+    assert skips == {"ad": 1000, "dt-2ep": 1}
+
+
+def test_references_that_know_grids_only_are_left_out_of_a_comparison() -> None:
+    assert Comparison("maze-runner-15x15", ("dt",)).references == ("replay",)
+    assert Comparison("dark-room-10x10", ("dt",)).references == ("replay", "sweep")

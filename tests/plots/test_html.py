@@ -1,0 +1,226 @@
+"""The page: one small file, no network, the numbers of the summary, and nobody's tags."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radt.experiments.run import Run
+from radt.plots import RecordError, html, write_comparison, write_report
+from radt.plots.html import folded, page, render, write_html
+from radt.plots.html_figures import framed, in_the_dark, inline
+from radt.plots.html_parts import DATA, DataFacts, config_parts, data_facts, data_parts
+from radt.plots.style import COLOURS, SPARE_COLOURS
+from tests.contracts.method import toy_dataset
+from tests.experiments.small import small_config, use_toys
+from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
+from tests.toys import TOY_GRID
+
+EVIL = "<script>alert(1)</script>"
+TRICKS = (EVIL, '"><img src=x onerror=y>', "![x](http://a.example/b.png)", "[x](javascript:y)")
+
+
+def save(folder: Path, record: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True)
+    path = folder / "icl.json"
+    path.write_text(json.dumps(record))
+    return path
+
+
+def text_of(path: Path) -> str:
+    """Return what a reader sees of a page."""
+    return unescape(re.sub(r"<style>.*?</style>|<[^>]*>", "", path.read_text(), flags=re.DOTALL))
+
+
+def check_self_contained(path: Path) -> None:
+    content = path.read_text()
+    assert path.stat().st_size < html.MOST_BYTES
+    assert "<script" not in content
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", content)
+    assert not re.search(r"url\((?!#)|@import|<[^>]*https?://(?!www\.w3\.org/)", content)
+    assert "default-src 'none'" in content
+    names = re.findall(r' id="([^"]*)"', content)
+    assert len(names) == len(set(names))
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', content))
+    assert used <= set(names)
+
+
+def check_same_numbers(markdown: Path, page_file: Path) -> None:
+    """Find every cell of every table of a Markdown page in the HTML page."""
+    shown = text_of(page_file)
+    cells = [
+        cell.strip().replace("`", "").replace("**", "")
+        for line in markdown.read_text().splitlines()
+        if line.startswith("|") and not line.startswith("| ---")
+        for cell in line.strip("|").split("|")
+    ]
+    assert len(cells) > 20
+    assert [cell for cell in cells if cell not in shown] == []
+
+
+def test_a_run_leaves_one_page_with_the_numbers_of_its_summary(tmp_path: Path) -> None:
+    save(tmp_path / "x", synthetic_record("replay", trials=2, tasks=3, variant=True))
+    summary = write_report(tmp_path / "x")
+    report = tmp_path / "x" / "report.html"
+    check_self_contained(report)
+    check_same_numbers(summary, report)
+    content = report.read_text()
+    assert content.count("<svg") == 2  # the curve, and that of the variant
+    assert "data:image/gif;base64," in content
+    assert "radt run dark-room-10x10 --method replay --budget smoke" in text_of(report)
+    assert "evaluate.rule.temperature" in text_of(report)
+    assert str(tmp_path) not in content
+
+
+def test_a_comparison_leaves_one_page_with_the_numbers_of_its_table(tmp_path: Path) -> None:
+    names = ("dt", "ra-dt", "replay")
+    records = {name: synthetic_record(name, trials=6, tasks=5, variant=True) for name in names}
+    records["dt"] |= MEASURED
+    paths = [save(tmp_path / f"{name}-seed0", record) for name, record in records.items()]
+    compared = write_comparison(paths, tmp_path)
+    report = tmp_path / "report.html"
+    check_self_contained(report)
+    check_same_numbers(compared, report)
+    assert report.read_text().count("<svg") == 5  # two panels, here and on the variant; learning
+    assert f"{VARIANT} (a variant" in text_of(report)
+    for name in names:
+        assert f"{name} on dark-room-10x10, seed 0" in text_of(report)
+        assert f"radt run dark-room-10x10 --method {name} " in text_of(report)
+    assert "radt collect dark-room-10x10 --budget smoke" in text_of(report)
+
+
+def test_what_a_run_is_called_stays_text(tmp_path: Path) -> None:
+    evil = synthetic_record("dt", trials=3, tasks=3) | {
+        "method": EVIL,
+        "env": TRICKS[1],
+        "budget": TRICKS[2],
+        "code_version": TRICKS[3],
+        "machine": {EVIL: EVIL},
+        "wall_seconds": {EVIL: 1.0, TRICKS[2]: 2.0},
+    }
+    write_comparison([save(tmp_path / "evil", evil)], tmp_path / "out")
+    write_report(tmp_path / "evil")
+    for report in (tmp_path / "out" / "report.html", tmp_path / "evil" / "report.html"):
+        check_self_contained(report)
+        assert "<img src=x" not in report.read_text()
+        assert EVIL in text_of(report)
+
+
+def test_markdown_keeps_words_and_shows_only_our_pictures() -> None:
+    shown = render(
+        ["# A *b*", "![ours](a%20b.png) ![theirs](c.png)", "[word](d.md) <b>x</b>", "| a |\n| - |"],
+        {"a b.png": "<svg></svg>"},
+    )
+    assert "<h1>A <em>b</em></h1>" in shown
+    assert "<p><svg></svg> theirs</p>" in shown
+    assert "<p>word &lt;b&gt;x&lt;/b&gt;</p>" in shown
+    assert '<div class="table"><table>' in shown
+    assert folded("<i>", "body").startswith("<details><summary>&lt;i&gt;</summary>")
+
+
+def test_a_picture_keeps_its_words_and_loses_its_colours() -> None:
+    drawn = inline(
+        '<?xml version="1.0"?><svg width="9pt" viewBox="0 0 9.87654 9"><metadata>x</metadata>'
+        '<style>*{}</style><g id="a"/><clipPath id="clip"/><path clip-path="url(#clip)" '
+        'd="M 1.23456 2" style="fill: #30343f; font-family: \'DejaVu Sans\', Arial"/>'
+        "<text>0.12345 #30343f</text></svg>\n",
+        "<title>",
+    )
+    assert drawn.startswith('<svg viewBox="0 0 9.877 9" role="img" aria-label="&lt;title&gt;">')
+    assert "metadata" not in drawn
+    assert "<style" not in drawn
+    assert 'd="M 1.235 2"' in drawn
+    assert "fill: var(--c30343f); font-family: system-ui, sans-serif" in drawn
+    assert "<text>0.12345 #30343f</text>" in drawn
+    name = re.search(r'<clipPath id="([^"]+)"', drawn)
+    assert name
+    assert f"url(#{name[1]})" in drawn
+    assert "--c30343f: #30343f" in page("t", drawn)
+
+
+@pytest.mark.parametrize("colour", [*COLOURS.values(), *SPARE_COLOURS])
+def test_lines_can_be_seen_in_the_dark(colour: str) -> None:
+    def luminance(text: str) -> float:
+        parts = [int(text[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [p / 12.92 if p <= 0.04 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    twin = in_the_dark(colour.removeprefix("#").lower())
+    assert (luminance(twin) + 0.05) / (luminance("14161c") + 0.05) > 3.5
+
+
+def test_a_page_that_is_too_large_loses_its_details_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html, "MOST_BYTES", 20_000)
+    path = write_html(tmp_path / "a.html", "t", ["x" * 20_000, "small"])
+    assert "small" in path.read_text()
+    with pytest.raises(RecordError, match=r"would have 2.,... bytes.*report fewer runs"):
+        write_html(tmp_path / "b.html", "t", ["x" * 20_000])
+    assert not (tmp_path / "b.html").exists()
+
+
+def test_a_run_remembers_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_toys(monkeypatch, tmp_path / "home")
+    config = small_config("dt")
+    source, out = tmp_path / "home" / "data", tmp_path / "out"
+    monkeypatch.setattr("radt.plots.html_parts.dataset_path", lambda _: source)
+    assert data_facts(config, out) is None
+    assert any("radt collect toy-grid" in part for part in data_parts(config, None))
+    toy_dataset(TOY_GRID, source, episodes=60)
+    html_parts_keep(config, out)
+    facts = data_facts(config, out)
+    assert isinstance(facts, DataFacts)
+    assert facts.curve is not None
+    assert facts.card.episodes == 240
+    shown = data_parts(config, facts)
+    assert f"![what the source earned]({facts.picture})" in shown
+    (source / "manifest.json").unlink()
+    assert data_facts(config, out) == facts
+    (out / DATA).write_text("{}")
+    with pytest.raises(ValueError, match=r"missing card.*delete .*dataset.json"):
+        data_facts(config, out)
+
+
+def html_parts_keep(config: Any, out: Path) -> None:
+    from radt.plots.html_parts import keep_data_facts
+
+    keep_data_facts(config, out)
+    keep_data_facts(config, out)  # the second time it is there
+
+
+def test_short_histories_have_a_card_but_no_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_toys(monkeypatch, tmp_path)
+    toy_dataset(TOY_GRID, tmp_path / "data", episodes=5)
+    monkeypatch.setattr("radt.plots.html_parts.dataset_path", lambda _: tmp_path / "data")
+    facts = data_facts(small_config("dt"), tmp_path)
+    assert facts is not None
+    assert facts.curve is None
+    assert data_facts(small_config("replay"), tmp_path) is None
+    assert data_parts(small_config("replay"), None) == []
+
+
+def test_values_of_ones_own_are_bold() -> None:
+    run = Run(small_config_of_room("learn.updates=77"), Path())
+    table = config_parts(run.config)[1]
+    assert "| `learn.updates` | **`77`** |" in table
+    assert "| `learn.batch_size` | `8` |" in table
+
+
+def small_config_of_room(*sets: str) -> Any:
+    from radt import preset
+
+    return preset("dark-room-10x10", "dt", "smoke", *sets)
+
+
+def test_panels_stand_in_one_frame_with_a_note() -> None:
+    shown = framed([lambda axes: None, lambda axes: None], "a <title>", "a & note")
+    assert shown.count("<svg") == 2
+    assert "a &lt;title&gt;; a &amp; note" in shown

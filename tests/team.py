@@ -1,0 +1,98 @@
+"""What the processes of a team do in the tests; `launch` starts them as torchrun does.
+
+torchrun --nproc-per-node 2 -m tests.team learn FOLDER dt ra-dt
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from radt.bench.distributed import Ended, torchrun
+from radt.data import Dataset
+from radt.distributed import ALONE, Team, joined
+from radt.envs.suite import SUITES, TaskSuite
+from radt.learn import LearnConfig, learn
+from radt.methods import METHODS, Method
+from radt.track import JsonLines, Tracker
+from tests.contracts.method import build_method, toy_dataset
+from tests.toys import TOY_GRID, TOY_REACH
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 600  # after which a test gives up on its processes
+CONFIG = LearnConfig(
+    updates=8,
+    batch_size=7,  # not a multiple of two
+    learning_rate=1e-3,
+    warmup=3,
+    evaluate_every=0,
+    log_every=1,
+    save_every=3,
+)
+FAILS_AT = 5  # updates
+
+
+def launch(*words: str) -> Ended:
+    """Start two processes of one thread each and wait for them, but not for ever."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    environ = {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    return torchrun(2, ["tests.team", *words], environ, SECONDS)
+
+
+def cases() -> dict[str, tuple[TaskSuite, str]]:
+    """Name what is trained: every learning method, and padded continuous actions."""
+    learning = [name for name in METHODS.names() if METHODS[name].learns]
+    learning.remove("ra-dt-lm")  # is ra-dt, with a library that takes long to import
+    return {**{name: (TOY_GRID, name) for name in learning}, "reach": (TOY_REACH, "ra-dt")}
+
+
+def learn_one(case: str, folder: Path, team: Team = ALONE, fails: bool = False) -> None:
+    """Train a method as one of a team; its state and its log stay in the folder."""
+    suite, name = cases()[case]
+    with team.leader_first():
+        data = folder / "data" / suite.name
+        if team.leads:
+            toy_dataset(suite, data, episodes=6)
+    method = build_method(name, suite.spaces)
+    method.prepare(Dataset.open(data))
+    if fails and not team.leads:
+        fail_late(method)
+    sinks = (JsonLines(folder / f"{case}.jsonl"),) if team.leads else ()
+    tracker = Tracker(sinks)
+    learn(method, CONFIG, 0, folder / case, tracker, team=team)
+    tracker.close()
+
+
+def fail_late(method: Method) -> None:
+    """Let a process fail in the middle of training."""
+    real, left = method.draw, FAILS_AT
+
+    def draw(size: int, rng: object) -> object:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ValueError("the disk of this process is full")
+        return real(size, rng)  # type: ignore[arg-type]
+
+    method.draw = draw  # type: ignore[method-assign]
+
+
+def main(task: str, *words: str) -> int:
+    """Do one task as one process of the team."""
+    torch.set_num_threads(1)
+    SUITES._items[TOY_GRID.name] = TOY_GRID
+    if task == "radt":
+        from radt.cli import main as radt
+
+        return radt(words)
+    with joined() as team:
+        for case in words[1:]:
+            learn_one(case, Path(words[0]), team, fails=task == "fail")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""What an agent tells whoever watches it, and that watching changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radt.agent import ActionRule, Agent, Target
+from radt.experiments.witness import Witness
+from tests.contracts.method import build_method
+from tests.toys import TOY_GRID, TOY_REACH
+
+
+def grid_agent(seed: int = 0) -> Agent:
+    return Agent(build_method("ra-dt", TOY_GRID.spaces), Target(9.0, 1.0), seed=seed)
+
+
+@given(
+    st.lists(st.floats(-20, 20), min_size=2, max_size=6),
+    st.floats(0.05, 5),
+    st.none() | st.floats(0.1, 1),
+)
+def test_chances_are_those_that_choosing_follows(
+    logits: list[float], temperature: float, nucleus: float | None
+) -> None:
+    rule = ActionRule(temperature=temperature, nucleus=nucleus)
+    values, exploring = torch.tensor([logits]), np.array([False])
+    weights = rule.weigh(values, exploring)[0]
+    ladder = np.cumsum(weights) / weights.sum()
+    for share in (0.1, 0.5, 0.9):
+        action = int(rule.choose(values, np.array([share]), exploring)[0])
+        assert ladder[action] >= share - 1e-9
+        assert action == 0 or ladder[action - 1] < share + 1e-9
+
+
+def test_an_agent_says_how_likely_its_actions_were() -> None:
+    agent = grid_agent()
+    assert agent.chances is None
+    action = agent.act([0, 0])
+    assert agent.chances is not None
+    assert agent.chances.shape == (1, TOY_GRID.spaces.action.size)
+    assert agent.chances.sum() == pytest.approx(1)
+    assert agent.chances[0, action] > 0
+    agent.observe(0.0, False, False)
+    assert agent.chances is None
+
+
+def test_continuous_actions_have_no_chances() -> None:
+    agent = Agent(build_method("ra-dt", TOY_REACH.spaces), Target(9.0))
+    agent.act(np.zeros(6, np.float32))
+    assert agent.chances is None
+
+
+def test_an_abandoned_trial_is_begun_anew_with_the_same_noise() -> None:
+    agent, calm = grid_agent(), grid_agent()
+    for _ in range(3):
+        agent.act([0, 0])
+        agent.observe(1.0, False, False)
+    agent.act([0, 1])
+    agent.abandon()
+    assert agent.memory is not None
+    for _ in range(4):
+        assert agent.act([0, 0]) == calm.act([0, 0])
+        for one in (agent, calm):
+            one.observe(0.0, False, False)
+    assert agent.trials.trial.tolist() == [0]
+    assert len(agent.memory) == 0
+
+
+def test_a_witness_leaves_nothing_behind() -> None:
+    agent, alone = grid_agent(), grid_agent()
+    witness = Witness(agent)
+    for step in range(30):
+        state, ends = [step % 3, step % 4], step % 12 == 11
+        with witness:
+            action = agent.act(state)
+        witness.see(np.array([float(step == 7)]))
+        assert action == alone.act(state)
+        for one in (agent, alone):
+            one.observe(float(step == 7), ends, False)
+    policy = agent.method.networks["policy"]
+    assert not any(module._forward_hooks for module in policy.modules())
+    part = witness.take(0)
+    assert (part.trial, part.start, len(part)) == (2, 0, 6)
+    assert witness.take(0) == type(part)(trial=2, start=6)
