@@ -60,7 +60,7 @@ def page(browser: Browser, key: Key) -> Iterator[Page]:
 
 
 def is_foreign(url: str, key: Key) -> bool:
-    return not url.startswith(f"http://127.0.0.1:{key.port}/")
+    return not url.startswith((f"http://127.0.0.1:{key.port}/", "file:"))
 
 
 def test_a_goal_is_hidden_found_remembered_and_found_again(page: Page, key: Key) -> None:
@@ -84,6 +84,13 @@ def test_a_goal_is_hidden_found_remembered_and_found_again(page: Page, key: Key)
     expect(page.locator("#attention-says")).to_have_text(
         re.compile(r"most at step \d+ of trial \d+")
     )
+
+
+def test_a_link_from_elsewhere_opens_the_page(page: Page, key: Key, tmp_path: Path) -> None:
+    link = tmp_path / "link.html"
+    link.write_text(f'<meta http-equiv="refresh" content="0; url={key.address}">')
+    opened(page, link.as_uri())
+    expect(page).to_have_url(f"http://127.0.0.1:{key.port}/")
 
 
 def test_who_only_presses_play_gets_a_goal_that_was_never_trained_on(page: Page, key: Key) -> None:

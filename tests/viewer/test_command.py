@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import urllib.request
+import webbrowser
 from pathlib import Path
 
 import pytest
 
 from radt import cli
+from radt.commands.view import open_privately
 from radt.viewer.server import listen
 
 
@@ -27,13 +31,26 @@ def test_it_prints_an_address_and_ends_quietly(tmp_path: Path) -> None:
         address = json.loads(server.stdout.readline())["address"]
         assert address.startswith("http://127.0.0.1:")
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        with opener.open(address) as answer:
-            assert b"radt view" in answer.read()
-            assert "token" not in answer.url
+        for page in (address, address.partition("?")[0]):
+            with opener.open(page) as answer:
+                assert b"<title>radt view</title>" in answer.read()
     finally:
         server.send_signal(signal.SIGINT)
         _, errors = server.communicate(timeout=60)
     assert (server.returncode, errors) == (0, "")
+
+
+def test_the_secret_is_not_on_the_command_line_of_the_browser(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    open_privately("http://127.0.0.1:1/?token=secret")
+    (file,) = tmp_path.iterdir()
+    assert opened == [file.as_uri()]
+    assert "token=secret" in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
+import tempfile
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,4 +76,15 @@ class ViewVerb(ComputingVerb):
         self.common.answer({"address": address}, shown)
         sys.stdout.flush()
         if self.open:
-            webbrowser.open(address)
+            open_privately(address)
+
+
+def open_privately(address: str) -> None:
+    """Open an address through a file that only this user can read.
+
+    Other users of the machine see the command line of a browser, and so the secret in it.
+    """
+    content = f'<meta http-equiv="refresh" content="0; url={address}">\n'
+    with tempfile.NamedTemporaryFile("w", suffix=".html", delete=False) as file:
+        file.write(content)
+    webbrowser.open(Path(file.name).as_uri())

@@ -34,9 +34,7 @@ class TraceError(ValueError):
 class Trace:
     """Writes down what every slot of an agent does, trial by trial."""
 
-    def __init__(
-        self, path: Path, env: str = "", method: str = "", most: int = MOST_STEPS
-    ) -> None:
+    def __init__(self, path: Path, env: str = "", method: str = "", most: int = MOST_STEPS) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", encoding="utf-8")
         self.env, self.method, self.most, self.written = env, method, most, 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 POLICY = "; ".join(
@@ -37,6 +37,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+WELCOME = """<!doctype html>
+<title>radt view</title>
+<script src="/static/enter.js"></script>
+<p><a href="/">Go on to the page</a></p>
+"""
 LOCKED = "This page needs its key: open the address that `radt view` printed in the terminal.\n"
 
 
@@ -116,8 +121,11 @@ class Guard:
         return PlainTextResponse(LOCKED, 401)
 
     def _welcome(self) -> Response:
-        """Set the cookie and take the token out of the address."""
-        response = RedirectResponse("/", 303)
+        """Set the cookie and let the browser go on from here.
+
+        A redirect would not do: who follows a link from elsewhere sends no strict cookie on it.
+        """
+        response = HTMLResponse(WELCOME)
         response.set_cookie(
             self.key.cookie_name, self.key.cookie, httponly=True, samesite="strict", path="/"
         )
