@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -11,11 +12,19 @@ from radt import cli
 from radt.engine import LocalEngine
 from radt.experiments.run import RunError
 from radt.experiments.shares import shared
-from tests.engine.fanned_out import ENV, check_fanned_out, evaluated
+from radt.loading import shipped
+from tests.engine.fanned_out import ENV, check_fanned_out
 
 
 def test_an_evaluation_is_that_of_one_process(tmp_path: Path) -> None:
-    assert evaluated(LocalEngine(2), tmp_path) == evaluated(LocalEngine(), tmp_path)
+    words = ["evaluate", str(shipped(ENV)), "--trials=1", "--seed=3", "--quiet"]
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    assert cli.main([*words, "--threads=1", f"--out={files[0]}"]) == 0
+    assert cli.main([*words, "--workers=2", f"--out={files[1]}"]) == 0
+    one, two = (json.loads(file.read_text()) for file in files)
+    assert len(one["tasks"]) == len(one["returns"]) == 20
+    for name in ("tasks", "returns", "first_reward"):
+        assert one[name] == two[name]
 
 
 @pytest.mark.long

@@ -7,7 +7,8 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,25 @@ def server() -> Iterator[TestServer]:
     server.wait()
 
 
-def hurried(folder: Path, **seconds: float) -> Any:
-    """Open a memory as a client that does not wait long."""
+def opened(folder: Path, **seconds: float) -> Any:
+    """Open a memory as a client with some patience."""
     from radt.memory.postgres.address import read_address
     from radt.memory.postgres.server import Patience
     from radt.memory.postgres.store import PostgresStore
 
     name = place(folder).removeprefix("postgres:")
-    patience = Patience(**{"connect": 2.0, "answer": 2.0, "total": 0.4, **seconds})
-    return PostgresStore(name, WHO, True, read_address(), patience)
+    return PostgresStore(name, WHO, True, read_address(), Patience(**seconds))
+
+
+@contextmanager
+def hurried(store: Any, **seconds: float) -> Iterator[None]:
+    """Let a client that is at work not wait long."""
+    server, patient = store.server, store.server.patience
+    server.close()  # the next connection knows
+    server.patience = replace(patient, **{"total": 0.4, **seconds})
+    yield
+    server.close()
+    server.patience = patient
 
 
 def break_commits(patch: pytest.MonkeyPatch, before: bool, times: int = 1) -> Counter[str]:
@@ -91,8 +102,8 @@ def test_a_write_whose_commit_was_not_answered_is_done_once(
 def test_a_commit_that_is_never_answered_is_left_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(hurried(tmp_path)) as store:
-        with monkeypatch.context() as patch:
+    with closing(opened(tmp_path)) as store:
+        with monkeypatch.context() as patch, hurried(store):
             break_commits(patch, before=False, times=1000)
             with pytest.raises(StoreError, match="whether this write was kept is not known"):
                 write(store, LIVED[:1], WHO)
@@ -120,20 +131,22 @@ def test_a_restart_is_not_noticed(how: signal.Signals, tmp_path: Path, server: T
 def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(
     tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(hurried(tmp_path)) as store:
+    with closing(opened(tmp_path)) as store:
         write(store, LIVED[:1], WHO)
         server.stop()
         try:
             for work in (store.refresh, lambda: write(store, LIVED[1:], WHO)):
-                says = r"failed \d+ times in \d s: nobody listens at the address. Next: check RADT_"
-                with pytest.raises(StoreError, match=says):
+                says = (
+                    r"failed \d+ times in \d+ s: nobody listens at the address. Next: check RADT_"
+                )
+                with hurried(store), pytest.raises(StoreError, match=says):
                     work()
         finally:
             server.start()
         with monkeypatch.context() as patch:
             patch.setenv("RADT_MEMORY_DSN", "host=nobody.invalid")
             with pytest.raises(StoreError, match="the name of its host is not known"):
-                hurried(tmp_path)
+                opened(tmp_path, total=0.4)
         assert len(store.entries) == 3
         write(store, LIVED[1:], WHO)
         assert store.episodes == 4
@@ -141,14 +154,16 @@ def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(
 
 def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, server: TestServer) -> None:
     """Its machine answers and its connections stay open, but nothing comes."""
-    with closing(hurried(tmp_path, answer=0.5, connect=1.0)) as store:
+    with closing(opened(tmp_path)) as store:
         write(store, LIVED[:1], WHO)
-        server.freeze()
-        try:
-            with pytest.raises(StoreError, match="did not answer in time"):
-                store.search(torch.ones(1, 6), 3)
-        finally:
-            server.thaw()
+        with hurried(store, answer=1.0, connect=1.0):
+            store.refresh()
+            server.freeze()
+            try:
+                with pytest.raises(StoreError, match="did not answer in time"):
+                    store.search(torch.ones(1, 6), 3)
+            finally:
+                server.thaw()
         write(store, LIVED[1:], WHO)
         assert store.episodes == 4
 
@@ -158,15 +173,17 @@ def test_a_writer_that_holds_the_others_up_is_waited_for_but_not_for_ever(
 ) -> None:
     import psycopg
 
-    with closing(hurried(tmp_path, answer=0.4)) as store:
+    with closing(opened(tmp_path)) as store:
         schema = f'"{store.server.schema}"'
         with psycopg.connect(server.dsn()) as other:
             other.execute(f"SELECT * FROM {schema}.about FOR UPDATE")
-            with pytest.raises(StoreError, match=r"lock timeout \(LockNotAvailable, 55P03\)"):
+            says = r"lock timeout \(LockNotAvailable, 55P03\)"
+            with hurried(store, answer=1.0), pytest.raises(StoreError, match=says):
                 write(store, LIVED, WHO)
             store.refresh()  # readers do not wait for writers
         write(store, LIVED, WHO)
-        with pytest.raises(StoreError, match=r"statement timeout \(QueryCanceled, 57014\)"):
+        says = r"statement timeout \(QueryCanceled, 57014\)"
+        with hurried(store, answer=0.5), pytest.raises(StoreError, match=says):
             store.server.run(lambda session: session.execute("SELECT pg_sleep(9)"))
 
 
@@ -184,14 +201,14 @@ def test_what_does_not_pass_is_not_tried_again(
     ):
         monkeypatch.setenv("RADT_MEMORY_DSN", dsn)
         with pytest.raises(StoreError, match=says):
-            hurried(tmp_path)
+            opened(tmp_path)
 
 
 def test_an_old_server_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running_server()
     monkeypatch.setattr("radt.memory.postgres.server.OLDEST", 99)
     with pytest.raises(StoreError, match="the server is PostgreSQL 16; 99 or newer is needed"):
-        hurried(tmp_path)
+        opened(tmp_path)
 
 
 def test_writes_are_on_the_disk_also_where_the_server_does_not_wait_for_it(
@@ -199,7 +216,7 @@ def test_writes_are_on_the_disk_also_where_the_server_does_not_wait_for_it(
 ) -> None:
     server.admin(f"ALTER ROLE {USER} IN DATABASE {DATABASE} SET synchronous_commit = off")
     try:
-        with closing(hurried(tmp_path)) as store:
+        with closing(opened(tmp_path)) as store:
             shown = store.server.run(lambda session: session.execute("SHOW synchronous_commit"))
             assert shown.fetchone() == ("on",)
     finally:
@@ -207,10 +224,10 @@ def test_writes_are_on_the_disk_also_where_the_server_does_not_wait_for_it(
 
 
 def test_another_memory_in_its_place_is_noticed(tmp_path: Path, server: TestServer) -> None:
-    with closing(hurried(tmp_path)) as store:
+    with closing(opened(tmp_path)) as store:
         write(store, LIVED, WHO)
         server.admin(f'DROP SCHEMA "{store.server.schema}" CASCADE')
-        hurried(tmp_path).close()
+        opened(tmp_path).close()
         for use in (store.refresh, lambda: write(store, LIVED, WHO)):
             with pytest.raises(StoreError, match="holds 0 writes and held 1 before"):
                 use()
@@ -219,7 +236,7 @@ def test_another_memory_in_its_place_is_noticed(tmp_path: Path, server: TestServ
 def test_a_child_process_cannot_use_what_it_inherited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, parent = hurried(tmp_path), os.getpid()
+    store, parent = opened(tmp_path), os.getpid()
     with monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: parent + 1)
         with pytest.raises(MemoryBusyError, match=f"opened by process {parent}"):

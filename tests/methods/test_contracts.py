@@ -36,6 +36,11 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
     return {suite.name: toy_dataset(suite, tmp_path_factory.mktemp(suite.name)) for suite in TOYS}
 
 
+@pytest.mark.parametrize("name", METHODS.names())
+def test_a_method_answers_to_its_name(name: str) -> None:
+    assert build_method(name, TOY_GRID.spaces).name == name
+
+
 @pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
 @pytest.mark.parametrize("name", LEARNING)
 def test_learning(name: str, suite: TaskSuite, datasets: dict[str, Dataset]) -> None:

@@ -168,7 +168,7 @@ def reason(taken: Mapping[str, Taken]) -> str:
 
 def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [
-        (f"{name} threads, seconds an update", f"{taken['seconds']:.4f}")
+        (f"{name} (processes x threads), seconds an update", f"{taken['seconds']:.4f}")
         for name, taken in record["ways"].items()
     ]
     rows.append(("largest difference of a weight", f"{record['largest_weight_difference']:.1e}"))
@@ -191,5 +191,5 @@ def main(
 ) -> int:
     """Run the benchmark, write its JSON and print the ratio last."""
     record = bench_distributed(env, method, budget, updates, ray=ray, quiet=quiet)
-    publish(record, f"{method} in {env}, processes x threads", _rows(record), out or OUT, json_only)
+    publish(record, f"{method} in {env}, {budget} budget", _rows(record), out or OUT, json_only)
     return 0

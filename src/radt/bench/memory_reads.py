@@ -77,13 +77,10 @@ def measure(name: str, real: RealKeys, size: int, width: int, kth: Tensor) -> Re
     grown = process.memory_info().rss - before
     queries, task = real.asked(width), torch.from_numpy(real.asked_by)
     found = index.search(queries, K)[0]
-    raw = raw_search(index, queries)
-    ours, bare, own = milliseconds(
-        lambda at: index.search(queries[at : at + 1], K),
-        raw,
-        lambda at: index.search(queries[at : at + 1], K, task[at : at + 1]),
-        count=len(queries),
-    )
+    one, its = queries.split(1), task.split(1)
+    ours = milliseconds(lambda at: index.search(one[at], K), len(one))
+    bare = milliseconds(raw_search(index, queries), len(one))
+    own = milliseconds(lambda at: index.search(one[at], K, its[at]), len(one))
     return Read(
         index=name,
         size=size,
@@ -102,35 +99,32 @@ def measure(name: str, real: RealKeys, size: int, width: int, kth: Tensor) -> Re
     )
 
 
-def milliseconds(*actions: Callable[[int], object], count: int) -> tuple[NDArray[np.float64], ...]:
-    """Time actions in turn, each told which query it is for, until all queries had theirs."""
+def milliseconds(action: Callable[[int], object], count: int) -> NDArray[np.float64]:
+    """Time an action, told which query it is for, until all had theirs or it is enough."""
     for at in range(min(WARM_UP, count)):
-        for action in actions:
-            action(at)
-    begun, spent = time.perf_counter(), list[list[float]]()
+        action(at)
+    begun, spent = time.perf_counter(), list[float]()
     while len(spent) < count and (len(spent) < LEAST or time.perf_counter() - begun < LONGEST):
-        moments = [time.perf_counter()]
-        for action in actions:
-            action(len(spent))
-            moments.append(time.perf_counter())
-        spent.append(np.diff(moments).tolist())
-    return tuple(1000 * np.array(spent).T)
+        before = time.perf_counter()
+        action(len(spent))
+        spent.append(1000 * (time.perf_counter() - before))
+    return np.array(spent)
 
 
 def raw_search(index: Index, queries: Tensor) -> Callable[[int], object]:
     """Return the bare search that an index is built around, for one query."""
     directions = unit(queries).float()
     if (finder := _finder(index)) is not None:
-        vectors = directions.numpy()
-        return lambda at: finder.raw(vectors[at : at + 1], K)
-    keys, _ = _table(index).scaled(slice(None))
-    return lambda at: (directions[at : at + 1] @ keys.T).topk(min(K, len(keys)))
+        vectors = [direction.numpy() for direction in directions.split(1)]
+        return lambda at: finder.raw(vectors[at], K)
+    one, (keys, _) = directions.split(1), _table(index).scaled(slice(None))
+    return lambda at: (one[at] @ keys.T).topk(min(K, len(keys)))
 
 
 def described(index: Index) -> str:
     """Say how an index searches."""
     finder: Any = _finder(index)
-    if finder is None or finder.found < TRUSTED:
+    if finder is None:
         return "every key"
     if hasattr(finder, "lists"):
         return f"{finder.effort} of {finder.lists} lists, 1 byte per number, then exactly"
@@ -138,7 +132,9 @@ def described(index: Index) -> str:
 
 
 def _finder(index: Index) -> Finder | None:
-    return index.finder if isinstance(index, ApproximateIndex) else None
+    """Return what an index asks, if it asks anybody."""
+    finder = index.finder if isinstance(index, ApproximateIndex) else None
+    return finder if finder is not None and finder.found >= TRUSTED else None
 
 
 def _table(index: Index) -> KeyTable:

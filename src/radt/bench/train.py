@@ -112,7 +112,7 @@ def _learning(methods: Sequence[str] | None) -> list[str]:
 
 
 def _collected(env: str) -> int:
-    return preset(env, "dt", "paper").collect.transitions
+    return int(preset(env, "dt", "paper").collect.transitions)
 
 
 def time_method(

@@ -96,7 +96,7 @@ def act_out(suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions) ->
 
     def choose(step: int) -> NDArray[np.int64]:
         noise[actor.begun] = options.noise(step)
-        return np.where(luck[step] < noise, detours[step], env.optimal_actions())
+        return np.asarray(np.where(luck[step] < noise, detours[step], env.optimal_actions()))
 
     return actor.act(options.transitions, choose)
 

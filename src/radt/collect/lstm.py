@@ -37,7 +37,7 @@ class Block:
     def cut(self, rows: Tensor) -> tuple[Tensor, ...]:
         """View a buffer [nets, rows, ...] as its steps, [nets, lanes, ...] each."""
         own = rows[:, self.start : self.start + self.steps * self.lanes]
-        return own.unflatten(1, (self.steps, self.lanes)).unbind(1)
+        return tuple(own.unflatten(1, (self.steps, self.lanes)).unbind(1))
 
 
 @dataclass(frozen=True)

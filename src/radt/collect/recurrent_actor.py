@@ -40,7 +40,13 @@ class Lived:
         now, after = (part.reshape(steps, -1) for part in (self.values, self.values_after))
         estimates, targets = advantages(rollout, now, after, discount, trace_decay)
         numbers = np.repeat(np.arange(steps * envs).reshape(steps, 1, envs), tasks, axis=1)
-        columns = (numbers, rollout.actions, self.probabilities, estimates, targets)
+        columns: tuple[NDArray[Any], ...] = (
+            numbers,
+            rollout.actions,
+            self.probabilities,
+            estimates,
+            targets,
+        )
         by_task = (part.reshape(steps, tasks, envs).swapaxes(0, 1) for part in columns)
         return Experience(*(part.reshape(tasks, -1) for part in by_task))
 
@@ -92,8 +98,8 @@ class RecurrentActor:
         after = np.concatenate([values[1:], self._values_here()[None]])
         cut, found = self._values_of_cut(rollout, memory)
         after.reshape(steps, -1)[cut] = found
-        by_task = [part.transpose(0, 1).flatten(1, 2) for part in (inputs, keep)]
-        return Lived(rollout, *by_task, memory, probabilities, values, after)
+        seen, going_on = (part.transpose(0, 1).flatten(1, 2) for part in (inputs, keep))
+        return Lived(rollout, seen, going_on, memory, probabilities, values, after)
 
     def _look(self) -> tuple[Tensor, Tensor]:
         """Return what is seen now, [tasks, envs, inputs], and 0 where an episode begins."""
@@ -134,7 +140,8 @@ def network_view(space: StateSpace) -> View:
     """Say how networks see states: grid coordinates from -1 to 1, other numbers as they are."""
     if space.kind == "image":
         raise ValueError(f"recurrent PPO here sees numbers, not images of shape {space.shape}")
-    centre, half = 0.0, np.ones(1, np.float32)
+    centre: float = 0.0
+    half: NDArray[Any] = np.ones(1, np.float32)
     if space.kind == "discrete":
         half = np.maximum(np.array(space.bins, np.float32) - 1, 1) / 2
         centre = 1.0

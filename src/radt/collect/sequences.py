@@ -41,8 +41,9 @@ def cut_sequences(steps: int, envs: int, batch_size: int, place: int) -> Iterato
     for start in range(first_env, first_env + envs, each):
         ends = np.arange(start, start + each) % envs
         ranges = [(ends, cut, steps)] + ([((ends + 1) % envs, 0, cut)] if cut else [])
-        rows, pieces = [], []
+        rows, pieces = list[Integers](), list[Piece]()
         for env, first, stop in ranges:
-            pieces.append(Piece(Block(sum(map(len, rows)), stop - first, each), env, first))
+            filled = sum(part.size for part in rows)
+            pieces.append(Piece(Block(filled, stop - first, each), env, first))
             rows.append((np.arange(first, stop)[:, None] * envs + env).ravel())
         yield Sequences(np.concatenate(rows), tuple(pieces))

@@ -166,7 +166,8 @@ def usual_source(env: str) -> str:
 
 def usual_recipe(env: str, source: str, budget: str) -> dict[str, Any]:
     """Return the options with which a source records at a budget."""
-    return asdict(SOURCES[source].paper(env)) | COLLECT.get(source, {}).get(budget, {})
+    changes: dict[str, Any] = COLLECT.get(source, {}).get(budget, {})
+    return asdict(SOURCES[source].paper(env)) | changes
 
 
 def changed(config: RunConfig) -> dict[str, Any]:

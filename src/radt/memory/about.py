@@ -48,16 +48,21 @@ def about_row(state: State) -> tuple[str, str, bytes]:
 def about_from(rows: Iterable[tuple[Any, ...]]) -> About:
     """Decode what a database says of itself; an error says what cannot be."""
     said = {}
-    for name, value, seal in rows:
-        if not isinstance(value, str) or _sealed(f"{name} {value}") != seal:
-            raise ValueError(f"what it says of itself is damaged ({name!s:.20})")
-        said[name] = json.loads(value)
+    for row in rows:
+        if not is_about(row):
+            raise ValueError(f"what it says of itself is damaged ({row[0]!s:.20})")
+        said[row[0]] = json.loads(row[1])
     if said.get("format") != FORMAT:
         raise ValueError(f"it has format {said.get('format')}, this radt reads {FORMAT}")
     if missing := {"identity", "state", "library"} - set(said):
         raise ValueError(f"it does not say its {', '.join(sorted(missing))}")
     state = decode(State, said["state"], "state")
     return About(Identity.from_json(said["identity"]), state, str(said["library"]))
+
+
+def is_about(row: Sequence[Any]) -> bool:
+    """Tell whether a row of what a database says of itself is as it was written."""
+    return isinstance(row[1], str) and bool(_sealed(f"{row[0]} {row[1]}") == row[2])
 
 
 def sealed(id: int, at_write: int) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -63,12 +64,15 @@ class RADTExamples:
 class RADT:
     """A Decision Transformer that reads what it retrieved."""
 
-    name = "ra-dt"
-
     def __init__(
-        self, spaces: TaskSpaces, options: RADTOptions, seed: int, embedder: Embedder
+        self,
+        spaces: TaskSpaces,
+        options: RADTOptions,
+        seed: int,
+        embedder: Embedder,
+        name: str = "ra-dt",
     ) -> None:
-        self.spaces, self.options, self.embedder = spaces, options, embedder
+        self.spaces, self.options, self.embedder, self.name = spaces, options, embedder, name
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:
@@ -223,13 +227,21 @@ def _all_in(offsets: Sequence[int], context_len: int) -> bool:
     return all(0 <= offset < context_len for offset in offsets)
 
 
-def build(spaces: TaskSpaces, options: RADTOptions, seed: int, embedder: Embedder | None) -> RADT:
+def build(
+    spaces: TaskSpaces,
+    options: RADTOptions,
+    seed: int,
+    embedder: Embedder | None,
+    name: str = "ra-dt",
+) -> RADT:
     """Build the method as the registry asks for it."""
     if embedder is None:
         raise ValueError("RA-DT needs an embedder for its keys; train one first")
-    return RADT(spaces, options, seed, embedder)
+    return RADT(spaces, options, seed, embedder, name)
 
 
 METHODS.register("ra-dt", MethodEntry(RADTOptions, build, embedder="dt"))
-METHODS.register("ra-dt+", MethodEntry(RADTOptions, build, embedder="dt"))
-METHODS.register("ra-dt-lm", MethodEntry(RADTOptions, build, embedder="lm"))
+METHODS.register("ra-dt+", MethodEntry(RADTOptions, partial(build, name="ra-dt+"), embedder="dt"))
+METHODS.register(
+    "ra-dt-lm", MethodEntry(RADTOptions, partial(build, name="ra-dt-lm"), embedder="lm")
+)

@@ -113,12 +113,12 @@ class _Rest:
 
     def __init__(self, found: Salvage, promised: Acknowledged | None) -> None:
         self.salvage = found
-        abouts = sorted(found.abouts(), key=lambda about: about.state.writes)
-        self.identity = abouts[-1].identity if abouts else None
-        self.state = abouts[-1].state if abouts else State()
+        about = found.about
+        self.identity = about.identity if about else None
+        self.state = about.state if about else State()
         writes = promised.writes if promised else 0
         self.missing_writes = max(0, writes - self.state.writes)
-        is_known = bool(abouts) and not self.missing_writes
+        is_known = about is not None and not self.missing_writes
         last = self.state.last_id if is_known else max([self.state.last_id, *found.cells])
         expected = set(range(1, last + 1)) - found.forgotten
         there, older = expected & found.current, expected & (found.cells.keys() - found.current)
