@@ -6,6 +6,8 @@ those of NumPy cost a third of those of torch.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -22,10 +24,10 @@ Answer = tuple[Tensor, Tensor]  # relevance [B, k], ids [B, k]
 def directions_of(queries: Tensor) -> NDArray[np.float64]:
     """Scale queries [B, d] to length 1, as `unit` does."""
     vectors = queries.numpy(force=True).astype(np.float64)
-    length = np.sqrt(np.einsum("bd,bd->b", vectors, vectors))
-    if not np.isfinite(length).all():
+    length = np.sqrt(np.matmul(vectors[:, None], vectors[:, :, None]))[:, 0]  # [B, 1]
+    if not math.isfinite(length.sum()):
         raise ValueError(NO_NUMBER)
-    vectors /= np.maximum(length, SHORTEST)[:, None]
+    vectors /= np.maximum(length, SHORTEST)
     return vectors
 
 
@@ -79,4 +81,7 @@ def answer(table: KeyTable, scores: NDArray[np.float32], rows: NDArray[np.int64]
     if (short := k - scores.shape[1]) > 0:
         scores = np.pad(scores, ((0, 0), (0, short)), constant_values=-np.inf)
         ids = np.pad(ids, ((0, 0), (0, short)), constant_values=-1)
-    return torch.from_numpy(scores).to(table.device), torch.from_numpy(ids).to(table.device)
+    relevance, found = torch.from_numpy(scores), torch.from_numpy(ids)
+    if table.device.type == "cpu":
+        return relevance, found
+    return relevance.to(table.device), found.to(table.device)
