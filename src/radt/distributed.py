@@ -57,9 +57,7 @@ class Team:
         """
         if self.size == 1:
             return loss
-        averaged = DistributedDataParallel(
-            _LossOf(policy, loss), broadcast_buffers=False, find_unused_parameters=True
-        )
+        averaged = DistributedDataParallel(_LossOf(policy, loss))
 
         def weighed(examples: Any) -> Tensor:
             own = rows(examples, slice(self.rank, None, self.size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radt.collect import lstm
-from radt.collect.lstm import Block, Memory, make_buffers
+from radt.collect.lstm import Memory, make_tape
 from radt.collect.sequences import cut_sequences
-from tests.collect.positions import positions
 
 NETS, INPUTS, UNITS = 3, 2, 5
 FIRST = slice(None, INPUTS)
@@ -56,42 +55,30 @@ def by_torch(
     return torch.stack(outputs)
 
 
-@pytest.mark.parametrize(
-    "blocks",
-    [
-        (Block(0, 6, 2),),
-        (Block(0, 1, 3),),
-        (Block(0, 4, 3), Block(12, 5, 2)),
-    ],
-)
-def test_outputs_and_gradients_equal_torch(blocks: tuple[Block, ...]) -> None:
-    rows = sum(block.steps * block.lanes for block in blocks)
+@pytest.mark.parametrize("starts", [(0,), (0, 4), (0, 1, 5)])
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_outputs_and_gradients_equal_torch(lanes: int, starts: tuple[int, ...]) -> None:
+    steps = 6
     weights = random(NETS, INPUTS + 2 + UNITS, 4 * UNITS)
-    memories = [Memory(*random(2, NETS, block.lanes, UNITS)) for block in blocks]
-    states, arriving = random(NETS, rows, INPUTS), random(NETS, rows, UNITS)
-    keep = (torch.rand(NETS, rows, 1) > 0.3).double()
-    buffers = make_buffers(NETS, rows, INPUTS, UNITS, torch.float64)
-    buffers.inputs[..., FIRST] = states
-    lstm.forward(weights, buffers, blocks, keep, memories)
+    memories = {start: Memory(*random(2, NETS, lanes, UNITS)) for start in starts}
+    tape = make_tape(NETS, steps, lanes, INPUTS, UNITS, torch.float64)
+    tape.inputs[..., FIRST] = random(NETS, steps * lanes, INPUTS)
+    tape.keep[:] = torch.rand(tape.keep.shape) > 0.3
+    lstm.forward(weights, tape.steps, memories)
+    tape.arriving[:] = random(*tape.arriving.shape)
     mine = torch.empty_like(weights)
-    lstm.backward(weights, buffers, blocks, keep, arriving, mine)
+    lstm.backward(weights, tape, memories, mine)
     for net in range(NETS):
         network, loss = twin(weights[net]), torch.zeros((), dtype=torch.float64)
-        for block, memory, lane in lanes_of(blocks, memories):
-            own = positions(block)[:, lane]
-            start = Memory(memory.hidden[net, lane], memory.cells[net, lane])
-            expected = by_torch(network, states[net, own], keep[net, own, 0], start)
-            torch.testing.assert_close(buffers.outputs[net, own, :-1], expected)
-            loss = loss + (expected * arriving[net, own]).sum()
+        for (start, stop), lane in product(pairwise((*starts, steps)), range(lanes)):
+            own = torch.arange(start, stop) * lanes + lane
+            first = Memory(*(part[net, lane] for part in memories[start]))
+            states, keep = tape.inputs[net, own, FIRST], tape.keep[net, own, 0]
+            expected = by_torch(network, states, keep, first)
+            torch.testing.assert_close(tape.outputs[net, own, :-1], expected)
+            loss = loss + (expected * tape.arriving[net, own]).sum()
         loss.backward()
         torch.testing.assert_close(mine[net], gradients_as_ours(network))
-
-
-def lanes_of(
-    blocks: Sequence[Block], memories: Sequence[Memory]
-) -> Iterator[tuple[Block, Memory, int]]:
-    for block, memory in zip(blocks, memories, strict=True):
-        yield from ((block, memory, lane) for lane in range(block.lanes))
 
 
 @given(st.data())
@@ -106,9 +93,9 @@ def test_an_epoch_has_every_sample_once_and_sequences_run_forwards(data: st.Data
     for batch, piece in zip(batches, pieces, strict=True):
         wanted = sorted((at % steps) * envs + at // steps for at in piece)
         assert sorted(batch.rows) == wanted
-        assert len(batch.pieces) <= 2
-        for part in batch.pieces:
-            lived = batch.rows[positions(part.block)]  # [steps, lanes]
-            assert (lived % envs == part.envs).all()
-            times = np.arange(part.first, part.first + part.block.steps)
-            assert (lived // envs == times[:, None]).all()
+        lived = batch.rows.reshape(steps, each)  # [steps, lanes]
+        for begun, stop in pairwise((*batch.starts, steps)):
+            start = batch.starts[begun]
+            assert (lived[begun:stop] % envs == start.envs).all()
+            times = np.arange(start.step, start.step + stop - begun)
+            assert (lived[begun:stop] // envs == times[:, None]).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import nn
 
 from radt.collect import CollectError, RecurrentConfig, Request, collect
-from radt.collect.groups import record_learning
+from radt.collect.groups import group_jobs, next_wave, record_learning
 from radt.collect.networks import POLICY, VALUE
 from radt.collect.parts import part_path
 from radt.collect.ppo_lstm import RecurrentLearner
@@ -20,7 +21,6 @@ from radt.collect.sequences import cut_sequences
 from radt.data import Dataset
 from radt.engine import LocalEngine
 from radt.envs.suite import SUITES
-from tests.collect.positions import positions
 from tests.toys import TOY_ENCODED, TOY_IMAGE, TOY_REACH
 
 TASKS, UNITS, STEPS, ENVS = (0, 2), 6, 15, 4
@@ -139,14 +139,15 @@ def plain_loss(twins: list[Twin], lived: Any, experience: Any, batch: Any, task:
     advantage = torch.from_numpy(experience.advantages[task, batch.rows]).float()
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     gain_of = dict(zip(batch.rows.tolist(), advantage, strict=True))
-    lanes = [(piece, lane) for piece in batch.pieces for lane in range(len(piece.envs))]
-    for piece, lane in lanes:
-        own = batch.rows[positions(piece.block)[:, lane]]
+    laid = batch.rows.reshape(STEPS, -1)  # [steps, lanes]
+    ranges = pairwise((*batch.starts, STEPS))
+    for (begin, stop), lane in product(ranges, range(laid.shape[1])):
+        start, own = batch.starts[begin], laid[begin:stop, lane]
         states, begun = lived.inputs[task, own], lived.keep[task, own] == 0
         outputs = []
         for which, twin in enumerate(twins):
-            env = piece.envs[lane]
-            kept = [part[piece.first, 2 * task + which, env][None] for part in lived.memory]
+            net, env = 2 * task + which, start.envs[lane]
+            kept = [part[start.step, net, env][None] for part in lived.memory]
             outputs.append(twin(states, begun, *kept))
         policy = torch.distributions.Categorical(logits=outputs[POLICY])
         actions = torch.from_numpy(experience.actions[task, own])
@@ -269,6 +270,19 @@ def test_only_learned_tasks_are_kept_and_no_more_than_needed_are_tried(tmp_path:
     assert select(tmp_path / "any", tasks=3, keep_above=None) == [0, 1, 2]
     with pytest.raises(CollectError, match=r"none of 4 tasks.*above 99.*keep_above"):
         select(tmp_path / "none", keep_above=99.0)
+
+
+@pytest.mark.parametrize(
+    ("missing", "workers", "groups"), [(1, 1, 1), (2, 1, 1), (3, 1, 2), (1, 2, 2), (99, 2, 4)]
+)
+def test_a_wave_is_as_large_as_it_must_be(
+    missing: int, workers: int, groups: int, tmp_path: Path
+) -> None:
+    config = replace(CONFIG, tasks_per_group=2)
+    request = Request(TOY_ENCODED, config, tmp_path, "", LocalEngine(workers), lambda news: None)
+    jobs = group_jobs(request, RecurrentLearner, range(8))
+    assert [job.tasks for job in jobs] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert len(next_wave(jobs, missing, workers)) == groups
 
 
 @pytest.mark.parametrize(

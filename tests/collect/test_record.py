@@ -23,7 +23,7 @@ from radt.collect import (
     RecurrentConfig,
     collect,
 )
-from radt.collect.parts import PARTS, identity, part_path, plan, read_part
+from radt.collect.parts import PARTS, identity, part_path, plan, read_part, read_parts
 from radt.data import read_manifest
 from radt.envs import SUITES, DarkRoomSuite
 from radt.files import locked
@@ -144,6 +144,23 @@ def test_killed_between_rollouts_and_resumed(
 ) -> None:
     collect_with_kills(tmp_path, tiny_suite(), kills=6, seed=seed, source=source)
     assert hashes(tmp_path) == hashes(finished)
+
+
+def test_only_the_last_part_holds_a_learner(source: str, tmp_path: Path) -> None:
+    left = 6
+
+    def stop(_: CollectProgress) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
+
+    with pytest.raises(Killed):
+        record(source, tmp_path, progress=stop)
+    plan_hash = identity(plan(tiny_suite(), CONFIGS[source], source))
+    first, last = read_parts(tmp_path / PARTS, 0, plan_hash)[-2:]
+    assert not first.learner
+    assert {"parameters", "mean", "square", "steps"} <= set(last.learner)
 
 
 def test_noisy_environments_resume_too(tmp_path: Path) -> None:

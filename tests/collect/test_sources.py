@@ -117,7 +117,7 @@ def test_configs_from_before_sources_had_names_are_ppo() -> None:
     older = config.to_json()
     del older["source"]
     assert from_json(json.loads(json.dumps(older))) == config
-    with pytest.raises(DecodeError, match="collect: unknown name 'n_steps'"):
+    with pytest.raises(DecodeError, match="collect: unknown name 'transitions'"):
         from_json({**older, "source": "annealed"})
 
 

@@ -1,8 +1,8 @@
-"""The source `annealed`: nobody learns, a best way with noise that falls looks as if somebody did.
+"""The source `annealed`: nobody learns, but noise falls from episode to episode as if somebody did.
 
-An episode acts at random with one probability at every step, else along a shortest way. The
-probability falls in a straight line over a task's history. It takes seconds for a thousand tasks,
-where the vector environments know best actions, and everything made of it is labelled `annealed`.
+In an episode each step is random with one probability, else the first one of a shortest way. The
+probability falls in a straight line over the episodes of a task. A thousand tasks take seconds,
+where the vector environments know best actions; all that is made of it is labelled `annealed`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from radt.collect.source import (
 from radt.data import History
 from radt.envs.suite import Guide, TaskSuite
 
-TRANSITIONS_AT_ONCE = 5_000_000  # a third of a gigabyte
-SECONDS_PER_TRANSITION = 8e-7
+TASKS_AT_ONCE = 200
+STEPS_AT_ONCE = 500
+SECONDS_PER_EPISODE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,14 @@ class AnnealedOptions:
 
     seed: int = 0
     tasks: int = 100  # the first training tasks of the suite
-    transitions: int = 20_000  # of each task
-    first_noise: float = 1.0  # probability of a random action at the beginning of a history
-    last_noise: float = 0.0  # and at its end
+    episodes: int = 100  # of each task
+    first_noise: float = 1.0  # probability of a random action in the first episode
+    last_noise: float = 0.0  # and in the last one
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, not {self.seed}")
-        for name in ("tasks", "transitions"):
+        for name in ("tasks", "episodes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 1.0 >= self.first_noise >= self.last_noise >= 0.0:
@@ -54,61 +55,68 @@ class AnnealedOptions:
                 f"{self.last_noise}"
             )
 
-    def noise(self, step: int) -> float:
-        """Return the probability of random actions in an episode that begins with this step."""
-        done = step / self.transitions
-        return (1.0 - done) * self.first_noise + done * self.last_noise
-
 
 def record(request: Request) -> Recorded:
-    """Act with falling noise in the first training tasks, some at once."""
+    """Act with falling noise in the first training tasks, many at once."""
     return Recorded(_histories(request))
 
 
 def _histories(request: Request) -> Iterator[History]:
-    options, suite = request.options, request.suite
+    suite, options = request.suite, request.options
     tasks = suite.train_tasks[: options.tasks]
-    at_once = max(1, TRANSITIONS_AT_ONCE // options.transitions)
-    for start in range(0, len(tasks), at_once):
-        some = tasks[start : start + at_once]
-        lived = act_out(suite, some, options)
-        done, total = (count * options.transitions for count in (start + len(some), len(tasks)))
-        mean = float(lived.rewards.sum(dtype=np.float64)) / max(1, int(lived.ends.sum()))
-        request.report(CollectProgress(done, total, mean))
-        for slot, task in enumerate(some):
-            own = slice(slot, slot + 1)
-            yield one_history(
-                task,
-                lived.states[:, own],
-                lived.actions[:, own].astype(suite.spaces.action.dtype),
-                lived.rewards[:, own],
-                lived.ends[:, own],
-            )
+    done, earned = 0, 0.0
+    for start in range(0, len(tasks), TASKS_AT_ONCE):
+        some = tasks[start : start + TASKS_AT_ONCE]
+        for history in act_out(suite, some, options):
+            yield history
+            done += len(history.rewards)
+            earned += float(history.rewards.sum(dtype=np.float64))
+        ready = start + len(some)
+        expected = done * len(tasks) // ready
+        request.report(CollectProgress(done, expected, earned / (ready * options.episodes)))
 
 
-def act_out(suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions) -> Rollout:
-    """Live through the histories of some tasks, [transitions, tasks, ...]."""
-    env = guided(suite, tasks)
-    seeds = [int(stream(options.seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
-    actor = Actor(env, seeds)
-    luck, detours = _random_numbers(suite, tasks, options)
-    noise = np.empty(len(tasks))
+def act_out(suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions) -> Iterator[History]:
+    """Live through all episodes of some tasks; who is ready goes on unheard until all are."""
+    walk, ended = Walk(suite, tasks, options), np.zeros(len(tasks), np.int64)
+    parts = []
+    while (ended < options.episodes).any():
+        rollout = walk.go_on()
+        actions = rollout.actions.astype(suite.spaces.action.dtype)
+        parts.append((rollout.states, actions, rollout.rewards, rollout.ends))
+        ended += rollout.ends.sum(axis=0)
+    states, actions, rewards, ends = (np.concatenate(part) for part in zip(*parts, strict=True))
+    for slot, task in enumerate(tasks):
+        stop = np.flatnonzero(ends[:, slot])[options.episodes - 1] + 1
+        own = (slice(stop), slice(slot, slot + 1))
+        yield one_history(task, states[own], actions[own], rewards[own], ends[own])
 
-    def choose(step: int) -> NDArray[np.int64]:
-        noise[actor.begun] = options.noise(step)
-        return np.asarray(np.where(luck[step] < noise, detours[step], env.optimal_actions()))
 
-    return actor.act(options.transitions, choose)
+class Walk:
+    """Some tasks on their ways, each with the noise of the episode that it is in."""
 
+    def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions) -> None:
+        seed, self._actions = options.seed, suite.spaces.action.size
+        self._env = guided(suite, tasks)
+        seeds = [int(stream(seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
+        self._actor = Actor(self._env, seeds)
+        self._streams = [stream(seed, task, ROLLOUT) for task in tasks]
+        self._noise = np.linspace(options.first_noise, options.last_noise, options.episodes)
+        self._episode = np.full(len(tasks), -1)  # [tasks]
 
-def _random_numbers(
-    suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions
-) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Draw what decides whether a step is random, and where it then goes, [transitions, tasks]."""
-    count, actions = options.transitions, suite.spaces.action.size
-    streams = [stream(options.seed, task, ROLLOUT) for task in tasks]
-    luck = np.stack([own.random(count, np.float32) for own in streams], axis=1)
-    return luck, np.stack([own.integers(actions, size=count, dtype=np.uint8) for own in streams], 1)
+    def go_on(self) -> Rollout:
+        """Take some steps."""
+        count, actor, episode = STEPS_AT_ONCE, self._actor, self._episode
+        luck = np.stack([own.random(count) for own in self._streams], axis=1)
+        detours = np.stack([own.integers(self._actions, size=count) for own in self._streams], 1)
+
+        def choose(step: int) -> NDArray[Any]:
+            episode[actor.begun] += 1
+            noise = self._noise[np.minimum(episode, len(self._noise) - 1)]  # [tasks]
+            best = self._env.optimal_actions()
+            return np.asarray(np.where(luck[step] < noise, detours[step], best))
+
+        return actor.act(count, choose)
 
 
 def guided(suite: TaskSuite, tasks: Sequence[int]) -> Any:
@@ -128,10 +136,10 @@ def check(suite: TaskSuite, options: AnnealedOptions) -> None:
 
 
 def forecast(suite: TaskSuite, options: AnnealedOptions) -> Forecast:
-    """Expect as many tasks as there are, up to those asked for."""
+    """Expect episodes that take a third of their time."""
     tasks = min(options.tasks, len(suite.train_tasks))
-    count = tasks * options.transitions
-    return Forecast(tasks, count, count * SECONDS_PER_TRANSITION)
+    episodes = tasks * options.episodes
+    return Forecast(tasks, episodes * suite.spaces.horizon // 3, episodes * SECONDS_PER_EPISODE)
 
 
 def usual_options(env: str) -> AnnealedOptions:

@@ -1,17 +1,18 @@
 """One LSTM per network, all of them at once over many sequences, with gradients by hand.
 
-Networks differ in their weights, so a step is one batched product. Sequences of one length form a
-block, one lane each, and all that a backward pass needs stays in buffers that are allocated once.
-Weights are one matrix per network: rows for the state, for two constant
-inputs (an LSTM has two biases) and for the hidden state; columns for the gates.
+Networks differ in their weights, so a step is one batched product. Sequences run in lanes beside
+each other; what a backward pass needs stays on a tape that is allocated and cut into steps once.
+Weights are one matrix per network: rows for the state, for two constant inputs (an LSTM has two
+biases) and for the hidden state; columns for the gates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,53 +27,12 @@ class Memory(NamedTuple):
     cells: Tensor  # [nets, lanes, units]
 
 
-@dataclass(frozen=True)
-class Block:
-    """Sequences of one length: rows that hold `lanes` of them, one step after the other."""
-
-    start: int
-    steps: int
-    lanes: int
-
-    def cut(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """View a buffer [nets, rows, ...] as its steps, [nets, lanes, ...] each."""
-        own = rows[:, self.start : self.start + self.steps * self.lanes]
-        return tuple(own.unflatten(1, (self.steps, self.lanes)).unbind(1))
-
-
-@dataclass(frozen=True)
-class Buffers:
-    """Room for a forward and a backward pass over some rows."""
-
-    inputs: Tensor  # [nets, rows, state + 2 + units]: state, 1, 1, hidden state
-    gates: Tensor  # [nets, rows, 4 * units], activated
-    before: Tensor  # [nets, rows, units] cells before the step
-    squashed: Tensor  # [nets, rows, units] tanh of the cells after it
-    outputs: Tensor  # [nets, rows, units + 1] hidden states after it, and 1 for who reads them
-    errors: Tensor  # [nets, rows, 4 * units] gradients with respect to gates before activation
-
-    @property
-    def units(self) -> int:
-        """The width of a hidden state."""
-        return self.before.shape[-1]
-
-
-def make_buffers(
-    nets: int, rows: int, inputs: int, units: int, dtype: torch.dtype = torch.float32
-) -> Buffers:
-    """Allocate buffers and fill in the constants."""
-    widths = (inputs + BIASES + units, GATES * units, units, units, units + 1, GATES * units)
-    buffers = Buffers(*(torch.zeros(nets, rows, width, dtype=dtype) for width in widths))
-    buffers.inputs[..., inputs : inputs + BIASES] = 1
-    buffers.outputs[..., -1] = 1
-    return buffers
-
-
 class Step(NamedTuple):
-    """Views into the buffers: one step of all lanes, [nets, lanes, ...]."""
+    """One step of all lanes: views into a tape, [nets, lanes, ...]."""
 
     inputs: Tensor
     hidden: Tensor  # the last columns of `inputs`
+    keep: Tensor
     before: Tensor
     gates: Tensor
     open: Tensor  # entry, forget and exit
@@ -80,8 +40,10 @@ class Step(NamedTuple):
     forget: Tensor
     exit: Tensor
     candidate: Tensor
+    after: Tensor
     squashed: Tensor
     outputs: Tensor
+    arriving: Tensor
     errors: Tensor
     open_errors: Tensor
     entry_errors: Tensor
@@ -90,87 +52,102 @@ class Step(NamedTuple):
     candidate_errors: Tensor
 
 
-def steps_of(buffers: Buffers, block: Block) -> list[Step]:
-    """Cut a block into its steps."""
-    units = buffers.units
-    views = [buffers.inputs, buffers.inputs[..., -units:], buffers.before, buffers.gates]
-    views += [buffers.gates[..., :-units], *buffers.gates.split(units, dim=-1)]
-    views += [buffers.squashed, buffers.outputs[..., :-1], buffers.errors]
-    views += [buffers.errors[..., :-units], *buffers.errors.split(units, dim=-1)]
-    return [Step(*step) for step in zip(*map(block.cut, views), strict=True)]
+@dataclass(frozen=True)
+class Tape:
+    """Room for a forward and a backward pass; a row is a step of a lane, step after step."""
+
+    inputs: Tensor  # [nets, rows, state + 2 + units]: state, 1, 1, hidden state
+    keep: Tensor  # [nets, rows, 1], 0 at the first step of an episode: nothing is remembered there
+    before: Tensor  # [nets, rows, units] cells before the step, as far as they are kept
+    gates: Tensor  # [nets, rows, 4 * units], activated
+    after: Tensor  # [nets, rows, units] cells after the step
+    squashed: Tensor  # [nets, rows, units] their tanh
+    outputs: Tensor  # [nets, rows, units + 1] hidden states, and 1 for the layer that reads them
+    arriving: Tensor  # [nets, rows, units] gradients with respect to hidden states
+    errors: Tensor  # [nets, rows, 4 * units] gradients with respect to gates before activation
+    steps: tuple[Step, ...]
 
 
-def forward(
-    weights: Tensor,
-    buffers: Buffers,
-    blocks: Sequence[Block],
-    keep: Tensor,
-    memories: Sequence[Memory],
-) -> None:
-    """Fill the buffers from the states that lie in `inputs`.
+def make_tape(
+    nets: int, steps: int, lanes: int, inputs: int, units: int, dtype: torch.dtype = torch.float32
+) -> Tape:
+    """Allocate a tape, fill in the constants and cut it into steps."""
+    gates = GATES * units
+    widths = (inputs + BIASES + units, 1, units, gates, units, units, units + 1, units, gates)
+    rows = [torch.zeros(nets, steps * lanes, width, dtype=dtype) for width in widths]
+    seen, keep, before, opened, after, squashed, outputs, arriving, errors = rows
+    seen[..., inputs : inputs + BIASES] = 1
+    outputs[..., -1] = 1
+    views = [seen, seen[..., -units:], keep, before, *_gate_views(opened, units)]
+    views += [after, squashed, outputs[..., :-1], arriving, *_gate_views(errors, units)]
+    cut = (view.unflatten(1, (steps, lanes)).unbind(1) for view in views)
+    each = tuple(Step(*parts) for parts in zip(*cut, strict=True))
+    return Tape(seen, keep, before, opened, after, squashed, outputs, arriving, errors, each)
+
+
+def _gate_views(gates: Tensor, units: int) -> list[Tensor]:
+    """Return all gates, the first three together, and each of them."""
+    return [gates, gates[..., :-units], *gates.split(units, dim=-1)]
+
+
+def forward(weights: Tensor, steps: Sequence[Step], memories: Mapping[int, Memory]) -> None:
+    """Fill a tape from the states and the `keep` that lie on it.
 
     Args:
         weights: [nets, state + 2 + units, 4 * units].
-        buffers: With the states filled in.
-        blocks: Which rows are which sequences.
-        keep: [nets, rows, 1], 0 at the first step of an episode: nothing is remembered there.
-        memories: Of each block's lanes at their first step.
+        steps: Of a tape.
+        memories: What lanes start from, by the number of the step; the first must be among them.
     """
-    for block, memory in zip(blocks, memories, strict=True):
-        after = torch.empty_like(memory.cells, memory_format=torch.contiguous_format)
-        for step, kept in zip(steps_of(buffers, block), block.cut(keep), strict=True):
-            take_step(weights, step, kept, memory, after)
-            memory = Memory(step.outputs, after)
+    memory = memories[0]
+    for number, step in enumerate(steps):
+        take_step(weights, step, memories.get(number, memory))
+        memory = Memory(step.outputs, step.after)
 
 
-def take_step(weights: Tensor, step: Step, keep: Tensor, memory: Memory, after: Tensor) -> None:
-    """Compute one step of all lanes; the cells after it go to `after`, the rest to the buffers."""
-    torch.mul(memory.hidden, keep, out=step.hidden)
-    torch.mul(memory.cells, keep, out=step.before)
-    torch.bmm(step.inputs, weights, out=step.gates)
+def take_step(weights: Tensor, step: Step, memory: Memory) -> None:
+    """Compute one step of all lanes."""
+    torch.mul(memory.hidden, step.keep, out=step.hidden)
+    torch.mul(memory.cells, step.keep, out=step.before)
+    multiply(step.inputs, weights, step.gates)
     step.open.sigmoid_()
     step.candidate.tanh_()
-    torch.mul(step.forget, step.before, out=after).addcmul_(step.entry, step.candidate)
-    torch.tanh(after, out=step.squashed)
+    torch.mul(step.forget, step.before, out=step.after).addcmul_(step.entry, step.candidate)
+    torch.tanh(step.after, out=step.squashed)
     torch.mul(step.exit, step.squashed, out=step.outputs)
 
 
-def backward(
-    weights: Tensor,
-    buffers: Buffers,
-    blocks: Sequence[Block],
-    keep: Tensor,
-    output_gradients: Tensor,
-    weight_gradients: Tensor,
-) -> None:
-    """Differentiate the last forward pass through time, down to the first step of each lane.
+def multiply(rows: Tensor, matrices: Tensor, out: Tensor) -> None:
+    """Multiply the rows [nets, lanes, ...] of each network by its matrix."""
+    if rows.shape[1] == 1:  # only memory counts, and NumPy's BLAS reads it faster than PyTorch's
+        np.matmul(rows.numpy(), matrices.numpy(), out=out.numpy())
+    else:
+        torch.bmm(rows, matrices, out=out)
+
+
+def backward(weights: Tensor, tape: Tape, starts: Collection[int], gradients: Tensor) -> None:
+    """Differentiate the last forward pass through time.
 
     Args:
-        weights: As in the forward pass, like `buffers`, `blocks` and `keep`.
-        buffers: As the forward pass left them.
-        blocks: The same.
-        keep: The same.
-        output_gradients: [nets, rows, units], of a loss with respect to the hidden states.
-        weight_gradients: Is filled, [nets, state + 2 + units, 4 * units].
+        weights: As in the forward pass, [nets, state + 2 + units, 4 * units].
+        tape: As it was left, with the gradients that arrive at hidden states.
+        starts: The steps at which lanes started from a memory: nothing flows back beyond them.
+        gradients: Is filled with those of the weights.
     """
-    recurrent = weights[:, -buffers.units :].mT  # [nets, 4 * units, units]
-    for block in blocks:
-        shape = (len(weights), block.lanes, buffers.units)
-        hidden, cells, spare = (torch.zeros(shape, dtype=weights.dtype) for _ in range(3))
-        steps = zip(
-            steps_of(buffers, block), block.cut(keep), block.cut(output_gradients), strict=True
-        )
-        for step, kept, arriving in reversed(list(steps)):
-            hidden.add_(arriving)
-            step_back(recurrent, step, kept, Memory(hidden, cells), spare)
-    torch.bmm(buffers.inputs.mT, buffers.errors, out=weight_gradients)
+    units = tape.before.shape[-1]
+    recurrent = weights[:, -units:].mT  # [nets, 4 * units, units]
+    hidden, cells, spare = (torch.zeros_like(tape.steps[0].before) for _ in range(3))
+    for number in reversed(range(len(tape.steps))):
+        step_back(recurrent, tape.steps[number], Memory(hidden, cells), spare)
+        if number in starts:
+            hidden.zero_()
+            cells.zero_()
+    torch.bmm(tape.inputs.mT, tape.errors, out=gradients)
 
 
-def step_back(
-    recurrent: Tensor, step: Step, keep: Tensor, gradients: Memory, spare: Tensor
-) -> None:
+def step_back(recurrent: Tensor, step: Step, later: Memory, spare: Tensor) -> None:
     """Turn gradients with respect to the memory after a step into those before it, in place."""
-    hidden, cells = gradients
+    hidden, cells = later
+    hidden.add_(step.arriving)
     torch.mul(hidden, step.squashed, out=step.exit_errors)
     torch.mul(hidden, step.exit, out=spare)
     cells.add_(torch.ops.aten.tanh_backward(spare, step.squashed, grad_input=spare))
@@ -180,6 +157,6 @@ def step_back(
     errors, candidate = step.open_errors, step.candidate_errors
     torch.ops.aten.sigmoid_backward(errors, step.open, grad_input=errors)
     torch.ops.aten.tanh_backward(candidate, step.candidate, grad_input=candidate)
-    cells.mul_(step.forget).mul_(keep)
-    torch.bmm(step.errors, recurrent, out=hidden)
-    hidden.mul_(keep)
+    cells.mul_(step.forget).mul_(step.keep)
+    multiply(step.errors, recurrent, hidden)
+    hidden.mul_(step.keep)

@@ -150,12 +150,10 @@ class ActorCritics:
         _tanh_backward(work.sums, work.first)
         torch.bmm(work.states.mT, work.sums, out=first)
 
-    def input_gradients(self, count: int) -> Tensor:
-        """Return the gradients with respect to the last inputs, [2 * tasks, D, inputs].
-
-        They are known after `backward`; `count` is D.
-        """
-        return torch.bmm(self._buffers_for(count).sums, self.weights[0][:, : self.inputs].mT)
+    def input_gradients(self, out: Tensor) -> None:
+        """Fill `out` [2 * tasks, D, inputs] with gradients of inputs, known after `backward`."""
+        errors = self._buffers_for(out.shape[1]).sums
+        torch.bmm(errors, self.weights[0][:, : self.inputs].mT, out=out)
 
 
 class Adam:

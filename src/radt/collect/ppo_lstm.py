@@ -100,7 +100,7 @@ class RecurrentLearner:
             inputs=int(np.prod(suite.spaces.state.shape)),
             units=config.units,
             actions=self.actions,
-            rows=config.batch_size,
+            shape=(config.n_steps, config.batch_size // config.n_steps),
             most=config.n_steps * config.envs_per_task,
         )
         self.optimiser = Adam(self.networks.parameters, config.learning_rate, config.adam_epsilon)
@@ -134,12 +134,11 @@ class RecurrentLearner:
         """Take one step along the gradient of a minibatch of every task."""
         rows = torch.from_numpy(batch.rows)
         inputs, keep = (part.index_select(1, rows) for part in (lived.inputs, lived.keep))
-        memories = [lived.memory_at(piece.first, piece.envs) for piece in batch.pieces]
-        blocks = [piece.block for piece in batch.pieces]
-        outputs = self.networks.forward(inputs, keep, memories, blocks)
+        memories = {number: lived.memory_at(start) for number, start in batch.starts.items()}
+        outputs = self.networks.forward(inputs, keep, memories)
         samples = of_samples(batch.rows, experience, self.actions)
         gradients = output_gradients(outputs, samples, self.config)
-        self.networks.backward(gradients, keep, blocks)
+        self.networks.backward(gradients, batch.starts)
         self.networks.parameters.clip_gradients(self.config.max_grad_norm)
         self.optimiser.step()
 

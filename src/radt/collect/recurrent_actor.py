@@ -16,6 +16,7 @@ from radt.collect.minibatch import Experience, Floats, Integers
 from radt.collect.networks import POLICY, VALUE
 from radt.collect.recurrent import RecurrentActorCritics
 from radt.collect.rollout import Actor, Rollout, advantages, drawn
+from radt.collect.sequences import Start
 from radt.envs.suite import TaskSuite
 from radt.spaces import StateSpace
 
@@ -40,19 +41,15 @@ class Lived:
         now, after = (part.reshape(steps, -1) for part in (self.values, self.values_after))
         estimates, targets = advantages(rollout, now, after, discount, trace_decay)
         numbers = np.repeat(np.arange(steps * envs).reshape(steps, 1, envs), tasks, axis=1)
-        columns: tuple[NDArray[Any], ...] = (
-            numbers,
-            rollout.actions,
-            self.probabilities,
-            estimates,
-            targets,
-        )
-        by_task = (part.reshape(steps, tasks, envs).swapaxes(0, 1) for part in columns)
-        return Experience(*(part.reshape(tasks, -1) for part in by_task))
+        columns: tuple[NDArray[Any], ...] = (numbers, rollout.actions, self.probabilities)
+        by_slot = [column.reshape(steps, tasks, envs) for column in (*columns, estimates, targets)]
+        by_task: list[NDArray[Any]] = [part.swapaxes(0, 1).reshape(tasks, -1) for part in by_slot]
+        return Experience(*by_task)
 
-    def memory_at(self, step: int, envs: Integers) -> Memory:
-        """Return what was remembered before a step of some environments, [nets, N, units]."""
-        return Memory(*(part[step][:, torch.from_numpy(envs)] for part in self.memory))
+    def memory_at(self, start: Start) -> Memory:
+        """Return what was remembered before a step of some environments, [nets, lanes, units]."""
+        envs = torch.from_numpy(start.envs)
+        return Memory(*(part[start.step][:, envs] for part in self.memory))
 
 
 class RecurrentActor:
@@ -85,8 +82,11 @@ class RecurrentActor:
 
         def choose(step: int) -> Integers:
             inputs[step], keep[step] = self._look()
-            before, after = (Memory(*(part[at] for part in memory)) for at in (step, step + 1))
-            outputs = networks.act(inputs[step], keep[step], before, after).double()
+            before = Memory(*(part[step] for part in memory))
+            outputs, after = networks.act(inputs[step], keep[step], before)
+            for part, now in zip(memory, after, strict=True):
+                part[step + 1] = now
+            outputs = outputs.double()
             policies = outputs[:, POLICY].softmax(dim=1).mT.numpy()  # [tasks, envs, actions]
             actions = drawn(policies.cumsum(axis=-1)[..., :-1], uniforms[step])  # [tasks, envs]
             taken = np.take_along_axis(policies, actions[..., None], axis=-1)
@@ -98,8 +98,8 @@ class RecurrentActor:
         after = np.concatenate([values[1:], self._values_here()[None]])
         cut, found = self._values_of_cut(rollout, memory)
         after.reshape(steps, -1)[cut] = found
-        seen, going_on = (part.transpose(0, 1).flatten(1, 2) for part in (inputs, keep))
-        return Lived(rollout, seen, going_on, memory, probabilities, values, after)
+        seen, kept = (part.transpose(0, 1).flatten(1, 2) for part in (inputs, keep))
+        return Lived(rollout, seen, kept, memory, probabilities, values, after)
 
     def _look(self) -> tuple[Tensor, Tensor]:
         """Return what is seen now, [tasks, envs, inputs], and 0 where an episode begins."""
@@ -131,8 +131,7 @@ class RecurrentActor:
         return (step, slot), self._value(states, torch.ones(states.shape[:2]), before)[task, lane]
 
     def _value(self, states: Tensor, keep: Tensor, memory: Memory) -> Floats:
-        after = self.networks.blank(states.shape[1])
-        outputs = self.networks.act(states, keep, memory, after)
+        outputs, _ = self.networks.act(states, keep, memory)
         return outputs[:, VALUE, 0].double().numpy()
 
 
@@ -140,14 +139,10 @@ def network_view(space: StateSpace) -> View:
     """Say how networks see states: grid coordinates from -1 to 1, other numbers as they are."""
     if space.kind == "image":
         raise ValueError(f"recurrent PPO here sees numbers, not images of shape {space.shape}")
-    centre: float = 0.0
-    half: NDArray[Any] = np.ones(1, np.float32)
-    if space.kind == "discrete":
-        half = np.maximum(np.array(space.bins, np.float32) - 1, 1) / 2
-        centre = 1.0
+    half = torch.tensor(space.bins).sub(1).clamp(min=1) / 2  # none unless discrete
 
     def view(states: NDArray[Any]) -> Tensor:
-        flat = states.reshape(len(states), -1).astype(np.float32)  # [N, inputs]
-        return torch.from_numpy(flat / half - centre)
+        flat = torch.from_numpy(states.reshape(len(states), -1)).float()  # [N, inputs]
+        return flat / half - 1 if space.kind == "discrete" else flat
 
     return view

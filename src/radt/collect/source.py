@@ -72,7 +72,7 @@ def everything_fits(suite: TaskSuite, options: Any) -> None:
 class SourceEntry:
     """A registered data source: its options, and how it records."""
 
-    options: type[Any]  # a frozen dataclass with at least `seed` and `transitions` of each task
+    options: type[Any]  # a frozen dataclass with at least a `seed`
     record: Callable[[Request], Recorded]
     forecast: Callable[[TaskSuite, Any], Forecast]
     paper: Callable[[str], Any]  # the options that the paper has for an environment

@@ -121,9 +121,12 @@ def _tell(job: GroupJob) -> Iterator[tuple[Any, ...]]:
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Compute with one thread, so that sums are rounded the same everywhere."""
+    from threadpoolctl import threadpool_limits
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with threadpool_limits(limits=1):  # NumPy's BLAS has threads of its own
+            yield
     finally:
         torch.set_num_threads(before)

@@ -26,6 +26,8 @@ TABLES = (
     "CREATE TABLE forgotten (id INTEGER PRIMARY KEY, at_write INTEGER NOT NULL, "
     "seal BLOB NOT NULL)",
 )
+# A damaged file can hold text that is none, or ask for more memory than there is.
+ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 CLOSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
@@ -42,7 +44,7 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
     """Turn SQLite's errors into ours."""
     try:
         yield
-    except sqlite3.Error as error:
+    except ERRORS as error:
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         if code in BUSY:
             raise MemoryBusyError(
