@@ -50,7 +50,7 @@ def test_a_trace_is_of_one_process() -> None:
         (["--workers", "0"], "--workers must be at least 1, not 0"),
     ],
 )
-@pytest.mark.parametrize("verb", ["collect", "run", "compare"])
+@pytest.mark.parametrize("verb", ["collect", "run"])
 def test_what_cannot_be_done_is_said(
     verb: str,
     words: list[str],

@@ -176,7 +176,7 @@ def test_the_experiment_measures_every_k(method: Method, tmp_path: Path, monkeyp
     out = tmp_path / "out.json"
     experiment.main(experiment.Ask((tmp_path,), episodes=(0, 1), trials=2, out=out))
     lines = json.loads(out.read_text())["measured"]
-    assert [line["episodes"] for line in lines] == [0, 1]
+    assert [(line["episodes"], line["noise"]) for line in lines] == [(0, 0.0), (1, 0.0), (1, 0.2)]
     assert lines[0]["entries"] == 0 < lines[1]["entries"]
     assert lines[1]["shown_return"] == lines[1]["optimum"]
 

@@ -6,6 +6,7 @@ does not, so the last observation that is written repeats the one before it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -60,15 +61,17 @@ def to_minari(name: str, trajectories: Sequence[Trajectory], spaces: TaskSpaces)
         )
         for number, trajectory in enumerate(trajectories)
     ]
-    minari.create_dataset_from_buffers(
-        name,
-        buffers,
-        observation_space=_observations(spaces),
-        action_space=_actions(spaces),
-        algorithm_name="radt",
-        data_format="hdf5",
-        jpeg_encoding=False,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it misses an author, an email and a link
+        minari.create_dataset_from_buffers(
+            name,
+            buffers,
+            observation_space=_observations(spaces),
+            action_space=_actions(spaces),
+            algorithm_name="radt",
+            data_format="hdf5",
+            jpeg_encoding=False,
+        )
 
 
 def _observations(spaces: TaskSpaces) -> gym.Space[Any]:

@@ -39,7 +39,7 @@ class Ask:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     episodes: tuple[int, ...] = (0, 1, 4)  # k
     trials: int = 10  # of each task; the first is what this is about
-    noise: float = 0.0  # share of a demonstrator's steps that are random
+    noise: tuple[float, ...] = (0.0, 0.2)  # share of a demonstrator's steps that are random
     out: Path = Path("results/memory/demonstrations.json")
 
 
@@ -50,7 +50,8 @@ def measure(path: Path, ask: Ask) -> list[dict[str, Any]]:
     if own is None:
         raise RunError(f"{path} is trained with {card.method}, which has no memory to fill")
     trials = _trials(card, ask.trials)
-    return [_measure(method, card, own.at("ram:"), trials, k, ask.noise) for k in ask.episodes]
+    shown = [(k, noise) for k in ask.episodes for noise in (ask.noise if k else (0.0,))]
+    return [_measure(method, card, own.at("ram:"), trials, *each) for each in shown]
 
 
 def _trials(card: Card, count: int) -> Trials:
@@ -94,8 +95,9 @@ def main(ask: Ask) -> None:
     record = {"code_version": code_version(), "machine": machine(), "measured": lines}
     atomic_write(ask.out, (json.dumps(record, indent=1) + "\n").encode())
     for line in lines:
-        shown = f"{line['env']} {line['method']} seed {line['seed']}, {line['episodes']} episodes"
-        print(f"{shown:<60} trial 1: {line['trial_1']:6.2f}  last: {line['last_trial']:6.2f}")
+        who = f"{line['env']} {line['method']} seed {line['seed']}"
+        shown = f"{line['episodes']} episodes, {line['noise']:.0%} noise"
+        print(f"{who}: {shown}: trial 1 {line['trial_1']:.1f}, last {line['last_trial']:.1f}")
 
 
 if __name__ == "__main__":
