@@ -103,7 +103,12 @@ METHOD: dict[str, dict[str, Any]] = {
         "options": {
             "episode_every": 4,
             "memory": {"retrieve_every": 10},
-            "training": {"query_offsets": (0, 25), "query_dropout": 0.0},
+            "training": {
+                "query_offsets": (0, 25),
+                "query_dropout": 0.0,
+                "dedup": None,  # keys of one state lie closer than the bounds of learned ones
+                "cut_off": None,
+            },
         }
     },
     "ra-dt+": {
