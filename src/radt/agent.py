@@ -234,8 +234,8 @@ class Agent:
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come."""
         trials = self.trials
-        progress = (trials.trial, trials.solved, trials.farthest, self._tasks_started)
-        names = ("trial", "solved", "farthest", "tasks_started")
+        names = ("trial", "solved", "farthest", "doubts", "tasks_started")
+        progress = (*(getattr(trials, name) for name in names[:-1]), self._tasks_started)
         tensors = [torch.from_numpy(column) for column in progress]
         kept = self.actor.kept() if isinstance(self.actor, Keeps) else {}
         owner = dict(zip(names, tensors, strict=True)) | kept
@@ -253,7 +253,8 @@ class Agent:
             self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
-        self.trials.farthest[:] = progress.get("farthest", torch.zeros(self.slots)).numpy()
+        for name in ("farthest", "doubts"):  # older files do not tell
+            getattr(self.trials, name)[:] = progress.get(name, torch.zeros(self.slots)).numpy()
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True
         self._dummy[:] = False

@@ -7,6 +7,7 @@ it did often. With the first success the counts have done their work and are ign
 A reward on the way, such as a key, opens a new stage of the trial: what was tried before it says
 nothing about what comes after it, so each stage has its own counts. And where rewards have led
 before, there is a way to follow instead of one to look for: only the farthest stage is explored.
+Where that way has stopped paying, the world has changed: trials that doubt it count for themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
 
 STAGES = 4  # rewards of a trial that are told apart: none, one, two, more
-Place = tuple[int, bytes]  # a stage, and the numbers of a state
+Place = tuple[int, bytes]  # a stage, beyond STAGES if in doubt, and the numbers of a state
 
 
 class Novelty:
@@ -67,15 +68,18 @@ class Novelty:
         times = np.zeros((len(slots), self.actions))
         for row, slot in enumerate(slots.tolist()):
             step, stage = int(trials.step[slot]), int(trials.stage[slot])
+            doubts = bool(trials.doubts[slot])
             if step:
                 paid = int(trials.rewards[slot, step - 1] > 0)
-                tried = self._at(slot, stage - paid, trials.states[slot, step - 1])
+                tried = self._at(slot, stage - paid, doubts, trials.states[slot, step - 1])
                 tried[trials.actions[slot, step - 1]] += 1
-            times[row] = self._at(slot, stage, trials.states[slot, step])
+            times[row] = self._at(slot, stage, doubts, trials.states[slot, step])
         penalty = self.weight * np.log1p(times) * trials.exploring(slots)[:, None]
         return logits - torch.from_numpy(penalty).to(logits)
 
-    def _at(self, slot: int, stage: int, state: NDArray[np.generic]) -> NDArray[np.int64]:
+    def _at(
+        self, slot: int, stage: int, doubts: bool, state: NDArray[np.generic]
+    ) -> NDArray[np.int64]:
         """Return how often each action was tried in a state, [A], to read or to count on."""
-        place = (min(stage, STAGES - 1), state.tobytes())
+        place = (min(stage, STAGES - 1) + STAGES * doubts, state.tobytes())
         return self.counts[slot].setdefault(place, np.zeros(self.actions, np.int64))

@@ -29,6 +29,7 @@ class RunningTrials:
         self.earned = np.zeros(slots, dtype=np.float64)  # [slots] return of this trial so far
         self.stage = np.zeros(slots, dtype=np.int64)  # [slots] rewarded steps of this trial so far
         self.farthest = np.zeros(slots, dtype=np.int64)  # [slots] the last stage of any trial
+        self.doubts = np.zeros(slots, dtype=bool)  # [slots] the last trial did not get as far again
         self.solved = np.zeros(slots, dtype=bool)  # [slots] some trial earned what solves the task
 
     def begin_task(self, slots: NDArray[np.int64]) -> None:
@@ -36,6 +37,7 @@ class RunningTrials:
         self.trial[slots] = 0
         self.solved[slots] = False
         self.farthest[slots] = 0
+        self.doubts[slots] = False
         self.step[slots] = 0
 
     def begin_trial(self, slots: NDArray[np.int64], target: NDArray[np.float32]) -> None:
@@ -71,8 +73,12 @@ class RunningTrials:
         self.step[slots] += 1
 
     def exploring(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say who knows no way on: the task is unsolved, and no trial got farther than this one."""
-        return np.asarray(~self.solved[slots] & (self.stage[slots] == self.farthest[slots]))
+        """Say who knows no way on: the task is unsolved, and no trial got farther than this one.
+
+        A way that did not pay again, as one to a key that is kept, is left alone for a trial.
+        """
+        lost = self.doubts[slots] | (self.stage[slots] == self.farthest[slots])
+        return np.asarray(~self.solved[slots] & lost)
 
     def finish(self, slot: int) -> Trajectory:
         """Return the trial of a slot as a trajectory and count it."""
@@ -85,6 +91,7 @@ class RunningTrials:
             episode=int(self.trial[slot]),
         )
         self.trial[slot] += 1
+        self.doubts[slot] = not self.doubts[slot] and self.stage[slot] < self.farthest[slot]
         return trajectory
 
     def recent(self, slots: NDArray[np.int64], context_len: int) -> Batch:
