@@ -26,7 +26,7 @@ from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite
 from radt.loading import load
 
 ENV = "dark-room-10x10"
-LOOKING = ("data", "envs", "config", "report")
+LOOKING = ("data", "envs", "config", "report", "hub")
 LOOKING_AT_MEMORY = [("memory", verb) for verb in ("info", "verify", "repair", "compact", "export")]
 SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]
 
@@ -80,7 +80,7 @@ def every_verb(menu: cli.Menu = cli.MENU) -> list[tuple[str, ...]]:
     return paths
 
 
-MENUS = [(), ("data",), ("config",), ("bench",), ("analyse",)]
+MENUS = [(), ("data",), ("config",), ("bench",), ("analyse",), ("hub",)]
 
 
 @pytest.mark.parametrize("words", [*MENUS, *every_verb()])

@@ -234,7 +234,7 @@ class Agent:
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come."""
         trials = self.trials
-        names = ("trial", "solved", "farthest", "doubts", "tasks_started")
+        names = ("trial", "solved", "farthest", "doubts", "failures", "tasks_started")
         progress = (*(getattr(trials, name) for name in names[:-1]), self._tasks_started)
         tensors = [torch.from_numpy(column) for column in progress]
         kept = self.actor.kept() if isinstance(self.actor, Keeps) else {}
@@ -253,7 +253,7 @@ class Agent:
             self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
-        for name in ("farthest", "doubts"):  # older files do not tell
+        for name in ("farthest", "doubts", "failures"):  # older files do not tell
             getattr(self.trials, name)[:] = progress.get(name, torch.zeros(self.slots)).numpy()
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True

@@ -27,6 +27,7 @@ from radt.commands.demo import DemoVerb
 from radt.commands.doctor import DoctorVerb
 from radt.commands.evaluate import EvaluateVerb
 from radt.commands.flags import Verb, say
+from radt.commands.hub import PullVerb, PushVerb
 from radt.commands.look import DiffVerb, EnvsVerb, ShowVerb
 from radt.commands.memory import (
     MemoryCompactVerb,
@@ -38,7 +39,7 @@ from radt.commands.memory_fill import MemoryExportVerb, MemoryImportVerb, Memory
 from radt.commands.report import ReportVerb
 from radt.commands.runs import CollectVerb, RunVerb, TrainVerb
 from radt.commands.view import ViewVerb
-from radt.registry import UnknownNameError
+from radt.registry import PluginError, UnknownNameError
 from radt.version import released
 
 
@@ -60,6 +61,9 @@ Start here:
   radt compare dark-room-10x10 --dry-run     methods side by side: what it takes
   radt run --help                            every verb explains itself
   radt --version                             which radt this is
+
+An environment, embedder or method of your own, each in one file that registers it:
+  RADT_PLUGINS=mine.py:more.py radt run mine --budget smoke
 """,
     {
         "run": RunVerb,
@@ -93,6 +97,7 @@ Start here:
                 "re-embed": MemoryReEmbedVerb,
             },
         ),
+        "hub": Menu("Share runs and datasets: push, pull.", {"push": PushVerb, "pull": PullVerb}),
         "envs": EnvsVerb,
         "config": Menu("Look at configs: show, diff.", {"show": ShowVerb, "diff": DiffVerb}),
         "doctor": DoctorVerb,
@@ -198,7 +203,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def is_ours(error: Exception) -> bool:
     """Tell whether an error's message is written for the user, so that no traceback is needed."""
-    if isinstance(error, (UnknownNameError, OSError)):
+    if isinstance(error, (UnknownNameError, PluginError, OSError)):
         return True  # and nothing heavy was imported to say so
     from radt.checkpoint import CheckpointError
     from radt.collect import CollectError
@@ -207,13 +212,14 @@ def is_ours(error: Exception) -> bool:
     from radt.distributed import TeamError
     from radt.engine import EngineError
     from radt.experiments.run import RunError
+    from radt.hub import HubError
     from radt.memory.identity import StoreError
     from radt.memory.language_model import LanguageModelError
     from radt.plots.records import RecordError
 
     ours = (RunError, DataError, CollectError, CheckpointError, DecodeError, RecordError)
     memory = (StoreError, LanguageModelError)
-    return isinstance(error, (*ours, *memory, EngineError, TeamError))
+    return isinstance(error, (*ours, *memory, EngineError, TeamError, HubError))
 
 
 if __name__ == "__main__":

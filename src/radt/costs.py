@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from radt.data.reader import Dataset
@@ -71,11 +71,16 @@ def tokens_per_decision(method: Method) -> int:
     policy: Any = method.networks.get("policy")
     if policy is None:
         return 0
-    tokens = method.context.input_steps * policy.embed.per_step
-    tokens += getattr(policy.embed, "always", 0)
+    tokens = method.context.input_steps * tokens_per_step(policy)
+    tokens += getattr(getattr(policy, "embed", None), "always", 0)
     if method.context.retrieved_steps:
-        tokens += method.context.retrieved_steps * policy.embed_retrieved.per_step
+        tokens += method.context.retrieved_steps * tokens_per_step(policy, "embed_retrieved")
     return int(tokens)
+
+
+def tokens_per_step(network: nn.Module, embedding: str = "embed") -> int:
+    """Return how many tokens a network makes of a step; one, where it does not say."""
+    return int(getattr(getattr(network, embedding, None), "per_step", 1))
 
 
 def flops_per_decision(method: Method, slots: int = 1, seed: int = 0) -> float:

@@ -20,6 +20,7 @@ from radt.commands.flags import ComputingVerb
 NEEDED = ("radt", "torch", "numpy", "gymnasium", "h5py", "safetensors", "tyro", "rich", "scipy")
 EXTRAS = {
     "faiss": "faiss-cpu",
+    "hub": "huggingface-hub",
     "ray": "ray",
     "server": "psycopg",
     "tensorboard": "tensorboard",

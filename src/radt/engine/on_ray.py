@@ -1,8 +1,8 @@
 """Ray (extra `radt[ray]`): the same jobs on the machines of a cluster.
 
 Without an address a cluster of this process' own is started on 127.0.0.1, without a dashboard and
-with a token that nobody else knows. What goes to a worker is the job and $RADT_HOME, no other part
-of the environment; what comes back is JSON.
+with a token that nobody else knows. What goes to a worker is the job, $RADT_HOME and $RADT_PLUGINS,
+no other part of the environment; what comes back is JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from radt.data.store import home
 from radt.engine.address import LOOPBACK, check_address, has_token, is_loopback
 from radt.engine.engine import EngineError, Job, Ledger, Work, messages
+from radt.registry import PLUGINS, plugin_files
 
 OBJECTS = 128 * 2**20  # bytes of shared memory: jobs and results are small
 
@@ -132,5 +133,6 @@ def _check_loopback(host: str) -> None:
 
 
 def _shared_environment() -> dict[str, str]:
-    """Name the data's folder in full, for workers that stand elsewhere."""
-    return {"RADT_HOME": str(home().absolute())}
+    """Name the data's folder and the plug-ins in full, for workers that stand elsewhere."""
+    plugins = os.pathsep.join(map(str, plugin_files()))
+    return {"RADT_HOME": str(home().absolute()), PLUGINS: plugins}

@@ -11,6 +11,7 @@ from torch import nn
 
 from radt.collect import SOURCES, Forecast
 from radt.config import RunConfig
+from radt.costs import tokens_per_step
 from radt.data.manifest import MANIFEST
 from radt.data.store import home
 from radt.envs.suite import SUITES
@@ -143,8 +144,7 @@ def _evaluate(run: Run, method: Method) -> Phase:
 def _work(method: Method, part: str) -> int:
     """Multiply a network's weights by the tokens that one example feeds it."""
     network = method.networks[part]
-    per_step = getattr(getattr(network, "embed", None), "per_step", 1)
-    return _weights(network) * method.context.input_steps * int(per_step)
+    return _weights(network) * method.context.input_steps * tokens_per_step(network)
 
 
 def _weights(network: nn.Module) -> int:

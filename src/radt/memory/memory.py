@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -45,6 +46,7 @@ class MemoryConfig:
     index: str = "flat"  # of a store that does not search by itself, as a server does
     retrieve_every: int = 1  # steps between retrievals; 0: once, at the start of a trial
     store_above: float | None = None  # store only chunks that earned more; None: all
+    return_of: Literal["episode", "chunk"] = "episode"  # what an entry's utility is judged by
     dedup: float | None = None  # drop new entries more similar than this to a stored one
     capacity: int | None = None  # entries that a task keeps; None: all
     evict: str = "oldest"  # which of them go when there are more
@@ -143,6 +145,8 @@ class Memory:
         if self.config.store_above is not None:
             kept = chunks.rewards.sum(1) > self.config.store_above
             entries, chunks = entries.rows(kept), chunks.rows(kept)
+        if self.config.return_of == "chunk":
+            entries = replace(entries, total_return=chunks.rewards.sum(1))
         return NewEntries(entries, self.embed(trajectories, entries, first), chunks)
 
     def embed(

@@ -33,9 +33,8 @@ class Heuristic:
     """A method that is only an actor."""
 
     def __init__(self, name: str, spaces: TaskSpaces, actor: type[HeuristicActor]) -> None:
-        if spaces.state.kind not in actor.reads or spaces.action.kind != "discrete":
-            kinds = " or ".join(actor.reads)
-            raise ValueError(f"{name} recognises places and needs {kinds} states, discrete actions")
+        if problem := actor.problem_with(spaces):
+            raise ValueError(f"{name} {problem}")
         self.name, self.spaces, self._actor = name, spaces, actor
         self.networks: dict[str, nn.Module] = {}
 
@@ -72,6 +71,13 @@ class HeuristicActor:
     def __init__(self, spaces: TaskSpaces, slots: int) -> None:
         self.spaces = spaces
         self.forget(np.arange(slots))
+
+    @classmethod
+    def problem_with(cls, spaces: TaskSpaces) -> str | None:
+        """Say what a heuristic needs that such tasks do not have, if anything."""
+        if spaces.state.kind in cls.reads and spaces.action.kind == "discrete":
+            return None
+        return f"recognises places and needs {' or '.join(cls.reads)} states, discrete actions"
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start a new task."""

@@ -94,7 +94,10 @@ class Method(Protocol):
         ...
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:
-        """Draw one batch of training examples."""
+        """Draw one batch of training examples: a record of tensors, with windows as `recent`.
+
+        Every real step of `recent` is a target, unless the record marks others in `targets`.
+        """
         ...
 
     def loss(self, examples: Any) -> Tensor:

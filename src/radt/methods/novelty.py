@@ -68,7 +68,7 @@ class Novelty:
         times = np.zeros((len(slots), self.actions))
         for row, slot in enumerate(slots.tolist()):
             step, stage = int(trials.step[slot]), int(trials.stage[slot])
-            doubts = bool(trials.doubts[slot])
+            doubts = bool(trials.doubts[slot] > 0)
             if step:
                 paid = int(trials.rewards[slot, step - 1] > 0)
                 tried = self._at(slot, stage - paid, doubts, trials.states[slot, step - 1])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radt.methods.heuristic import Cell, HeuristicActor, Move, register
-from radt.spaces import StateKind
+from radt.spaces import StateKind, TaskSpaces
 
 
 @dataclass
@@ -29,6 +29,14 @@ class SweepActor(HeuristicActor):
     """Visits every cell of a grid in boustrophedon order, then walks straight to the goal."""
 
     reads: tuple[StateKind, ...] = ("discrete",)  # and it has to know how many there are
+
+    @classmethod
+    def problem_with(cls, spaces: TaskSpaces) -> str | None:
+        """Ask for a grid, also where states are discrete."""
+        if problem := super().problem_with(spaces):
+            return problem
+        on_grid = len(spaces.state.bins) == 2 and spaces.action.size == 5
+        return None if on_grid else "needs rows, columns and the five moves of a grid"
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Have every cell still to visit."""

@@ -10,6 +10,8 @@ from torch import Tensor
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory
 
+LONGEST_DOUBT = 5  # a known way is tried again after 2 ** this trials at the latest
+
 
 class RunningTrials:
     """What each slot has seen and done since its current trial began."""
@@ -29,7 +31,8 @@ class RunningTrials:
         self.earned = np.zeros(slots, dtype=np.float64)  # [slots] return of this trial so far
         self.stage = np.zeros(slots, dtype=np.int64)  # [slots] rewarded steps of this trial so far
         self.farthest = np.zeros(slots, dtype=np.int64)  # [slots] the last stage of any trial
-        self.doubts = np.zeros(slots, dtype=bool)  # [slots] the last trial did not get as far again
+        self.doubts = np.zeros(slots, dtype=np.int64)  # [slots] trials that known ways are left alone
+        self.failures = np.zeros(slots, dtype=np.int64)  # [slots] times they did not pay in a row
         self.solved = np.zeros(slots, dtype=bool)  # [slots] some trial earned what solves the task
 
     def begin_task(self, slots: NDArray[np.int64]) -> None:
@@ -37,7 +40,8 @@ class RunningTrials:
         self.trial[slots] = 0
         self.solved[slots] = False
         self.farthest[slots] = 0
-        self.doubts[slots] = False
+        self.doubts[slots] = 0
+        self.failures[slots] = 0
         self.step[slots] = 0
 
     def begin_trial(self, slots: NDArray[np.int64], target: NDArray[np.float32]) -> None:
@@ -75,9 +79,10 @@ class RunningTrials:
     def exploring(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say who knows no way on: the task is unsolved, and no trial got farther than this one.
 
-        A way that did not pay again, as one to a key that is kept, is left alone for a trial.
+        A way that did not pay again, as one to a key that is kept, is left alone for a trial, then
+        for two, four, and so on.
         """
-        lost = self.doubts[slots] | (self.stage[slots] == self.farthest[slots])
+        lost = (self.doubts[slots] > 0) | (self.stage[slots] == self.farthest[slots])
         return np.asarray(~self.solved[slots] & lost)
 
     def finish(self, slot: int) -> Trajectory:
@@ -91,8 +96,18 @@ class RunningTrials:
             episode=int(self.trial[slot]),
         )
         self.trial[slot] += 1
-        self.doubts[slot] = not self.doubts[slot] and self.stage[slot] < self.farthest[slot]
+        self._doubt(slot)
         return trajectory
+
+    def _doubt(self, slot: int) -> None:
+        """Decide for how many trials to look for other ways than the known one."""
+        if self.stage[slot] == self.farthest[slot]:
+            self.doubts[slot] = self.failures[slot] = 0
+        elif self.doubts[slot]:
+            self.doubts[slot] -= 1
+        else:
+            self.doubts[slot] = 1 << min(self.failures[slot], LONGEST_DOUBT)
+            self.failures[slot] += 1
 
     def recent(self, slots: NDArray[np.int64], context_len: int) -> Batch:
         """Return the last C steps of each slot up to the state it is in now, [B, <=C].

@@ -6,6 +6,8 @@
 | vector   | linear                                                                  |
 | image    | three strided convolutions, then linear                                 |
 | encoded  | the stored outputs of a frozen encoder, projected only if widths differ |
+
+A model can be told to read its states with another one that is registered: `model.encoder`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from radt.spaces import StateSpace
 
 
 class StateEncoder(Protocol):
-    """Maps states [..., *state_shape] to vectors [..., width]; registered by kind of space."""
+    """Maps states [..., *state_shape] to vectors [..., width]; built for a space and a width."""
 
     def __call__(self, states: Tensor) -> Tensor:
         """Encode states."""
@@ -101,6 +103,6 @@ ENCODERS.register("image", ConvolutionalEncoder)
 ENCODERS.register("encoded", PrecomputedEncoder)
 
 
-def state_encoder(space: StateSpace, width: int) -> nn.Module:
-    """Build the encoder that reads this kind of state."""
-    return ENCODERS[space.kind](space, width)
+def state_encoder(space: StateSpace, width: int, name: str | None = None) -> nn.Module:
+    """Build the encoder of a name; None: the one that reads this kind of state."""
+    return ENCODERS[name or space.kind](space, width)

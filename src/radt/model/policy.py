@@ -30,6 +30,7 @@ class ModelConfig:
     cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
     shared_states: bool = False  # one state encoder for the input and for what was retrieved
     arrival_reward: bool = False  # a fused retrieved token also tells what the step into it paid
+    encoder: str | None = None  # what reads states; None: the encoder for their kind
 
     def __post_init__(self) -> None:
         if self.layers < 1 or self.heads < 1 or self.width < 1 or self.width % self.heads:
@@ -58,7 +59,8 @@ class DecisionTransformer(nn.Module):
         every_layer = tuple(range(config.layers))
         asked = every_layer if config.cross_layers is None else config.cross_layers
         self.embed = StepEmbedding(
-            spaces, config.width, config.tokens, config.return_to_go, episodes
+            *(spaces, config.width, config.tokens, config.return_to_go, episodes),
+            encoder=config.encoder,
         )
         self.trunk = Transformer(
             config.layers,
@@ -72,7 +74,9 @@ class DecisionTransformer(nn.Module):
         if retrieves:
             arrival = config.arrival_reward and config.tokens == "fused"
             self.embed_retrieved = StepEmbedding(
-                spaces, config.width, config.tokens, config.return_to_go, arrival=arrival
+                *(spaces, config.width, config.tokens, config.return_to_go),
+                arrival=arrival,
+                encoder=config.encoder,
             )
             if config.shared_states:
                 self.embed_retrieved.state = self.embed.state

@@ -48,12 +48,12 @@ class SetEmbedding(nn.Module):
     per_step = 1
     always = 1  # tokens beside those of steps: the one that every set holds
 
-    def __init__(self, spaces: TaskSpaces, width: int) -> None:
+    def __init__(self, spaces: TaskSpaces, width: int, encoder: str | None = None) -> None:
         super().__init__()
         self.spaces = spaces
         size, discrete = spaces.action.size, spaces.action.kind == "discrete"
-        self.state = state_encoder(spaces.state, width)
-        self.next_state = state_encoder(spaces.state, width)
+        self.state = state_encoder(spaces.state, width, encoder)
+        self.next_state = state_encoder(spaces.state, width, encoder)
         self.action = nn.Embedding(size, width) if discrete else nn.Linear(size, width)
         self.reward = nn.Linear(1, width)
         self.mark = nn.Embedding(3, width)
@@ -79,7 +79,7 @@ class SetPolicy(nn.Module):
     def __init__(self, spaces: TaskSpaces, config: ModelConfig, seed: int) -> None:
         super().__init__()
         self.spaces, self.config = spaces, config
-        self.embed = SetEmbedding(spaces, config.width)
+        self.embed = SetEmbedding(spaces, config.width, config.encoder)
         self.trunk = Transformer(config.layers, config.width, config.heads, config.dropout)
         self.head = nn.Linear(config.width, spaces.action.size)
         self.drop = nn.Dropout(config.dropout)

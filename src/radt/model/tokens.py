@@ -48,10 +48,11 @@ class StepEmbedding(nn.Module):
         use_return: bool,
         episodes: int = 1,
         arrival: bool = False,
+        encoder: str | None = None,
     ) -> None:
         super().__init__()
         self.spaces, self.tokens, self.use_return = spaces, tokens, use_return
-        self.state = state_encoder(spaces.state, width)
+        self.state = state_encoder(spaces.state, width, encoder)
         discrete = spaces.action.kind == "discrete"
         size = spaces.action.size
         self.action = nn.Embedding(size + 1, width) if discrete else nn.Linear(size, width)

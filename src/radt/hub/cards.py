@@ -1,0 +1,123 @@
+"""The page of a repository: what it holds, what was measured, how to load it, its licence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from radt.data import Dataset, Manifest, card, render
+from radt.decode import leaves
+from radt.experiments.compare import any_config
+from radt.experiments.run import RESULT, collect_command
+from radt.hub.contents import Contents, HubError
+from radt.hub.repository import LOCAL
+from radt.plots.html_parts import DataFacts, config_parts, data_facts
+from radt.plots.prose import command, in_words, provenance
+from radt.plots.records import read_record
+from radt.plots.report import run_title
+from radt.plots.rows import method_table
+from radt.plots.tables import markdown, plain_table
+
+LICENCE = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
+TAGS = ("radt", "in-context-learning", "decision-transformer")
+
+
+def write_card(folder: Path, contents: Contents, address: str, licence: str) -> str:
+    """Write the page of what is pushed from a folder."""
+    if not LICENCE.fullmatch(licence):
+        raise HubError(f"--license must be as the hub spells it, such as mit, not {licence!r}")
+    is_run = contents.kind == "run"
+    task = {"pipeline_tag": "reinforcement-learning"} if is_run else {}
+    kind = {} if is_run else {"task_categories": ["reinforcement-learning"]}
+    head = {"license": licence, "library_name": "radt", **task, **kind, "tags": list(TAGS)}
+    parts = run_parts(folder) if is_run else dataset_parts(Dataset.open(folder))
+    return "\n\n".join(
+        [
+            front_matter(head),
+            *parts,
+            "## Load",
+            *loading(contents, address),
+            "## Licence",
+            f"`{licence}`, as said by who has pushed it. radt itself is under the MIT licence.",
+            f"Written by `radt hub push`, radt {contents.code_version}.\n",
+        ]
+    )
+
+
+def front_matter(values: Mapping[str, Any]) -> str:
+    """Write the values that the hub reads, as YAML; JSON values are such."""
+    lines = [f"{name}: {json.dumps(value)}" for name, value in values.items()]
+    return "\n".join(["---", *lines, "---"])
+
+
+def run_parts(folder: Path) -> list[str]:
+    """Tell the result of a run with its interval, its data, its config and how it was made."""
+    record = read_record(folder / RESULT)
+    config = any_config(record["config"], str(folder / RESULT))
+    rows = method_table([record])
+    return [
+        f"# {run_title(record)}",
+        in_words(rows[0], str(record["split"])),
+        markdown(rows).strip(),
+        *_data(data_facts(config, folder), collect_command(config)),
+        "## Config",
+        *config_parts(config),
+        "## Provenance",
+        provenance(record),
+        _code(command(config, Path("runs", folder.resolve().name))),
+    ]
+
+
+def dataset_parts(dataset: Dataset) -> list[str]:
+    """Tell what a dataset is, what is in its files and how it was recorded."""
+    manifest = dataset.manifest
+    return [
+        f"# Learning histories of {manifest.env}",
+        f"All episodes of {len(manifest.files)} tasks in the order in which the source "
+        f"`{manifest.source}` lived them while it learned, one HDF5 file for each task.",
+        _code(render(card(dataset))),
+        "## Files",
+        plain_table(["array", "type", "shape"], _arrays(manifest)),
+        "N steps, E complete episodes; `manifest.json` has the counts and the hash of each file.",
+        "## How it was recorded",
+        plain_table(["name", "value"], _values(leaves(manifest.hyper_parameters))),
+        f"Code: {manifest.code_version}. Seed: {manifest.seed}.",
+    ]
+
+
+def loading(contents: Contents, address: str) -> Sequence[str]:
+    """Say how to get it and how to use it."""
+    shown = f"{LOCAL}FOLDER" if address.startswith(LOCAL) else address
+    get = _code(f"pip install 'radt[hub]'\nradt hub pull {shown}")
+    if contents.kind == "run":
+        use = f'import radt\n\nagent = radt.load("runs/{contents.name}").agent()'
+        after = f"Evaluate it again with `radt evaluate runs/{contents.name}`."
+    else:
+        folder = f'home() / "{contents.env}" / "{contents.name}"'
+        use = f"from radt.data import Dataset, home\n\ndataset = Dataset.open({folder})"
+        after = f"`radt run {contents.env}` finds it there if its recipe is the one asked for."
+    return [get, _code(use, "python"), after]
+
+
+def _data(facts: DataFacts | None, made: str) -> list[str]:
+    told = [] if facts is None else [_code(render(facts.card))]
+    return ["## Data", *told, f"This makes it: `{made}`"]
+
+
+def _arrays(manifest: Manifest) -> list[list[str]]:
+    specs, counted = manifest.files[0].arrays, {"lengths": "E"}
+    return [
+        [f"`{s.name}`", s.dtype, ", ".join([counted.get(s.name, "N"), *map(str, s.shape[1:])])]
+        for s in specs
+    ]
+
+
+def _values(values: Mapping[str, Any]) -> list[list[str]]:
+    return [[f"`{name}`", f"`{json.dumps(value)}`"] for name, value in values.items()]
+
+
+def _code(text: str, language: str = "") -> str:
+    return f"```{language}\n{text}\n```"

@@ -1,0 +1,249 @@
+"""What others plug in from outside, as a file or as a package, works as what is built in."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+import radt.api  # registers all that is built in before a test copies it  # noqa: F401
+from radt import cli, registry
+from radt.envs import SUITES
+from radt.memory.embed import EMBEDDERS
+from radt.memory.index import INDEXES
+from radt.methods import METHODS
+from radt.model.encoders import ENCODERS
+from radt.registry import REGISTRIES, PluginError, UnknownNameError
+from tests.contracts import embedder as embedder_contract
+from tests.contracts import encoder as encoder_contract
+from tests.contracts import env as env_contract
+from tests.contracts import index as index_contract
+from tests.contracts import method as method_contract
+from tests.model.batches import SPACES
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "radt-example"
+FILES = {file.stem: file for file in (EXAMPLE / "src" / "radt_example").glob("[a-z]*.py")}
+SMOKE = ("--budget=smoke", "--threads=1", "--quiet", "--json")
+OWN_PARTS = ("--set", "options.memory.index=one-product", "options.model.encoder=waves")
+
+Plug = Callable[..., None]
+
+
+@pytest.fixture
+def plug(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Plug]:
+    """Name files in $RADT_PLUGINS; what they register is forgotten in the end."""
+    monkeypatch.setenv("RADT_HOME", str(tmp_path / "data"))
+    for each in REGISTRIES:
+        monkeypatch.setattr(each, "_items", dict(each._items))
+
+    def name(*files: Path | str) -> None:
+        monkeypatch.setenv("RADT_PLUGINS", os.pathsep.join(map(str, files)))
+
+    yield name
+    for module in list(sys.modules):
+        if f"{module}.".startswith("radt.plugins."):
+            del sys.modules[module]
+
+
+@pytest.fixture
+def example(plug: Plug) -> None:
+    """Plug in every file of the example."""
+    plug(*FILES.values())
+
+
+def words(out: Path, *more: str) -> list[str]:
+    """Compare the methods of the example; what is found in `out` is not run again."""
+    folders = (f"--out={out / 'runs'}", f"--results={out / 'results'}")
+    return ["compare", "corridor", "--seeds=1", *SMOKE, *folders, *more]
+
+
+def test_files_outside_the_package_run_and_compare(
+    example: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "runs" / "corridor" / "clone-seed0"
+    assert cli.main(["run", "corridor", "--method=clone", f"--out={out}", *SMOKE]) == 0
+    assert json.loads(capsys.readouterr().out)["tasks"] == [2, 7]
+    assert (out / "model.safetensors").is_file()
+    assert cli.main(words(tmp_path, "--methods=clone,ra-dt-places")) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert list(compared["methods"]) == ["clone", "ra-dt-places", "replay"]  # no sweep: no grid
+    assert compared["env"] == "corridor"
+
+
+def test_a_package_is_found_by_its_entry_points(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "packages"
+    shutil.copytree(EXAMPLE, source)  # building leaves files behind
+    install = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--target", target, source)
+    check(*install, *offline, cwd=tmp_path)
+    one = ["run", "corridor", "--method=ra-dt-places", *SMOKE, *OWN_PARTS]
+    one.append(f"--out={tmp_path / 'runs' / 'corridor' / 'ra-dt-places-seed0'}")
+    both = [one, words(tmp_path, "--methods=ra-dt-places", *OWN_PARTS)]
+    code = f"from radt.cli import main\nfor words in {both}:\n    assert main(words) == 0"
+    env = {"PYTHONPATH": str(target), "RADT_HOME": str(tmp_path / "data")}
+    lines = check(sys.executable, "-c", code, cwd=tmp_path, **env).splitlines()
+    run, compared = map(json.loads, lines)
+    assert run["config"]["options"]["memory"]["index"] == "one-product"
+    assert run["config"]["options"]["model"]["encoder"] == "waves"
+    assert {"ra-dt-places", "replay"} <= set(compared["methods"])
+
+
+def check(*command: str | Path, cwd: Path, **env: str) -> str:
+    """Run a command that must succeed, and return what it prints."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_environment_keeps_its_contract(example: None) -> None:
+    suite = SUITES["corridor"]
+    env_contract.check_describes_itself(suite)
+    env_contract.check_horizon(suite, 2)
+    env_contract.check_deterministic(suite, 7, seed=0)
+
+
+def test_the_encoder_keeps_its_contract(example: None) -> None:
+    for promise in vars(encoder_contract).values():
+        if getattr(promise, "__name__", "").startswith("check_"):
+            promise(SPACES["discrete"], "waves")
+
+
+def test_the_embedder_keeps_its_contract(example: None) -> None:
+    spaces, entry = SPACES["discrete"], EMBEDDERS["places"]
+    ours, same = (entry.build(spaces, entry.options(), 0) for _ in range(2))
+    for name in ("vectors", "batch_size", "padding", "last_action_is_unknown", "dropping_states"):
+        getattr(embedder_contract, f"check_{name}")(ours, spaces)
+    other = entry.build(spaces, entry.options(fade=0.5), 0)
+    embedder_contract.check_fingerprint(ours, other, same)
+
+
+def test_the_index_keeps_its_contract(example: None) -> None:
+    for promise in index_contract.CHECKS:
+        promise(INDEXES["one-product"])
+
+
+def test_the_method_keeps_its_contract(example: None, tmp_path: Path) -> None:
+    suite = SUITES["corridor"]
+    dataset = method_contract.toy_dataset(suite, tmp_path / "toy")
+    method_contract.check_learning("clone", suite, dataset)
+
+
+def test_a_plug_in_is_a_module_that_every_process_finds(example: None) -> None:
+    suite = type(SUITES["corridor"])
+    assert suite.__module__ == "radt.plugins.corridor"
+    assert importlib.import_module(suite.__module__).CorridorSuite is suite
+    assert "corridor" in SUITES.names()
+    assert "ra-dt-places" in METHODS.names()
+
+
+def test_workers_on_other_machines_are_told_of_plug_ins(plug: Plug) -> None:
+    from radt.engine.on_ray import _shared_environment
+
+    plug("here.py", Path("/there/more.py"))
+    here = str(Path("here.py").absolute())
+    assert _shared_environment()["RADT_PLUGINS"] == f"{here}{os.pathsep}/there/more.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\nimport no_such_package\n", r"No module named 'no_such_package' \(line 2\)"),
+        ("def x(:\n", r"SyntaxError: .*mine\.py, line 1"),
+        ("raise RuntimeError('not today')", "RuntimeError: not today"),
+        ("x = 1\n", "registers nothing; let it call the register"),
+        (
+            "from radt.memory.embed import EMBEDDERS\nEMBEDDERS.register('lm', 1)",
+            "the embedder name 'lm' is taken",
+        ),
+    ],
+    ids=["import", "syntax", "error", "nothing", "taken"],
+)
+def test_a_file_that_cannot_be_plugged_in_says_why(
+    plug: Plug, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(text, encoding="utf-8")
+    plug(file)
+    for _ in range(2):  # asking again is answered the same
+        with pytest.raises(PluginError, match=said) as caught:
+            SUITES["dark-room-10x10"]
+        assert str(file) in str(caught.value)
+    assert cli.main(["envs"]) == 2
+    assert "error: the plug-in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["gone.py", "words.txt", "."])
+def test_what_is_no_python_file_is_refused(plug: Plug, tmp_path: Path, name: str) -> None:
+    (tmp_path / "words.txt").touch()
+    plug(tmp_path / name)
+    with pytest.raises(PluginError, match=r"RADT_PLUGINS names .* is no Python file"):
+        METHODS.names()
+
+
+def test_two_files_of_one_name_are_refused(plug: Plug, tmp_path: Path) -> None:
+    other = tmp_path / FILES["waves"].name
+    shutil.copy(FILES["waves"], other)
+    plug(FILES["waves"], FILES["waves"])
+    assert "waves" in ENCODERS.names()  # the same file twice is once
+    del sys.modules["radt.plugins"]
+    plug(FILES["waves"], other)
+    with pytest.raises(PluginError, match="have one name; rename one"):
+        ENCODERS.names()
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        (EntryPoint("dt", "json:loads", "radt.methods"), "the method name 'dt' is taken"),
+        (EntryPoint("mine", "no_such_package:M", "radt.methods"), "No module named"),
+        (EntryPoint("mine", "json:no_such_name", "radt.methods"), "no attribute 'no_such_name'"),
+    ],
+    ids=["taken", "module", "attribute"],
+)
+def test_a_package_that_cannot_be_plugged_in_says_why(
+    monkeypatch: pytest.MonkeyPatch, point: EntryPoint, said: str
+) -> None:
+    monkeypatch.setattr(registry, "installed", lambda kind: (point,) if kind == "methods" else ())
+    with pytest.raises(PluginError, match=f"the method '{point.name}' .*{said}.*uninstall"):
+        METHODS[point.name]
+    assert point.name in METHODS.names()
+    assert METHODS["ad"].learns  # the others are not affected
+
+
+def test_without_its_plug_in_a_name_is_unknown() -> None:
+    with pytest.raises(UnknownNameError, match="unknown environment 'corridor'"):
+        SUITES["corridor"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_workers_know_plug_ins(example: None, tmp_path: Path, engine: str) -> None:
+    if engine == "ray" and importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
+    methods = "--methods=clone,ra-dt-places"
+    command = words(tmp_path, methods, f"--engine={engine}", "--workers=2")
+    check(sys.executable, "-m", "radt.cli", *command, cwd=tmp_path)  # Ray changes its environment
+    assert (tmp_path / "results" / "corridor" / "ra-dt-places-seed0" / "icl.json").is_file()
+
+
+@pytest.mark.long
+def test_processes_of_torchrun_know_plug_ins(example: None, tmp_path: Path) -> None:
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone")
+    command = ("-m", "radt.cli", "run", "corridor", "--method=clone", *SMOKE)
+    check(*torchrun, *command, f"--out={tmp_path / 'runs'}", cwd=tmp_path)
+    assert (tmp_path / "runs" / "icl.json").is_file()
