@@ -5,12 +5,14 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed-by-make
-EXTRAS := faiss,tensorboard,lm,server,view,dev
+EXTRAS := faiss,minari,tensorboard,lm,server,view,dev
 
 # Small arrays: more threads would only wait for each other.
 test test-full wheel: export OMP_NUM_THREADS ?= 1
+# What the batteries of faults have counted.
+test-full: export RADT_FAULTS ?= results/memory/faults.json
 
-.PHONY: help setup browser run demo view test test-full lint wheel lock clean
+.PHONY: help setup browser run demo view test test-full lint docs wheel lock clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +49,10 @@ test-full: lint  ## the long batteries too; the report goes to results/test-full
 	mkdir -p results
 	$(BIN)/python -m pytest --no-header --color=no --cov=radt -m "long or not long" | tee results/test-full.txt
 
+docs: setup  ## build the pages of docs/ into site/, a folder that needs no server
+	$(BIN)/mkdocs build --quiet --strict
+	@echo open site/index.html
+
 wheel: setup  ## build dist/*.whl and try it outside the checkout
 	$(BIN)/python scripts/wheel_smoke.py --out dist
 
@@ -55,4 +61,4 @@ lock: setup  ## write constraints.txt from what .venv holds
 	touch $(STAMP)
 
 clean:  ## remove what the tools leave behind, but not .venv, data or runs
-	rm -rf build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist site .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

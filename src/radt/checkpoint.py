@@ -6,7 +6,6 @@ encoder, and in the header the options, the spaces and the format's version. Not
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,12 +14,11 @@ from typing import Any, TypeVar
 
 import safetensors
 import safetensors.torch
-import torch
 from torch import Tensor
 
 from radt.data.manifest import check_spaces
 from radt.decode import DecodeError, decode
-from radt.files import atomic_write
+from radt.files import atomic_write, seal
 from radt.memory.embed import EMBEDDERS
 from radt.methods.method import METHODS, Method, blueprint, build_method
 from radt.registry import UnknownNameError
@@ -98,15 +96,6 @@ def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         found[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
         seen.add(tensor.data_ptr())
     return found
-
-
-def seal(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
-    """Hash all that a file says, so that damage is noticed wherever it is."""
-    digest = hashlib.sha256(json.dumps(dict(header), sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -197,7 +186,7 @@ def _check_shapes(
     try:
         check_spaces(card.spaces)
         method = blueprint(card.method, card.spaces, *options, card.seed)
-    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError) as error:
+    except (LookupError, RuntimeError, ValueError, TypeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(
             f"{path} asks for a model that cannot be built ({reason}); it was damaged or edited"

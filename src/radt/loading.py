@@ -21,6 +21,7 @@ from radt.experiments.run import CHECKPOINT, Run, build, describe, to_device
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
+from radt.trajectory import Trajectory
 
 WEIGHTS = Path(__file__).parent / "weights"
 
@@ -45,11 +46,16 @@ class Loaded:
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
         keys: Sequence[int] | None = None,
         memory: Memory | str | Path | None = None,
+        demonstrations: Sequence[Trajectory] = (),
     ) -> Agent:
         """Put the method to work in one environment, or in `slots` of them side by side.
 
         Memories are empty, or the one that is given: it stays when the agent goes (see `Agent`).
+        `demonstrations` are written to it first, each for the slot whose key is its `task`.
         """
+        if demonstrations:
+            memory = memory if isinstance(memory, Memory) else self.memory(memory or "ram:")
+            memory.write(demonstrations)
         target = Target(*self.card.target)
         return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, keys, memory)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,21 @@ import torch
 from radt import cli
 from radt.bench import memory
 from radt.bench.histories import made_up_histories
-from radt.bench.memory import Asked, bench_memory, claims, content_bytes, read_all, too_large
+from radt.bench.memory import Asked, Place, bench_memory, content_bytes, plan, read_all, too_large
+from radt.bench.memory_claims import claims, fastest_by_size
+from radt.bench.memory_filled import filled_index, filled_memory
 from radt.bench.memory_keys import RealKeys, real_keys, turned, walked
 from radt.bench.memory_reads import Read, exact_kth, flat_against_faiss, measure, milliseconds
+from radt.bench.memory_record import MemoryRecord
 from radt.data import Dataset
 from radt.envs import SUITES
 from radt.experiments.run import RunError
 from radt.loading import load, shipped
+from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.windows import up_to
 from radt.track import Tracker
+from tests.memory.toy_data import toy_embedder
+from tests.toys import TOY_GRID
 
 SUITE = SUITES["dark-room-10x10"]
 
@@ -37,6 +43,12 @@ def dataset() -> Any:
 def embedder() -> Any:
     method: Any = load(shipped()).method
     return method.embedder
+
+
+@pytest.fixture
+def like() -> Memory:
+    """A memory whose options those that are measured have."""
+    return Memory(toy_embedder(TOY_GRID.spaces), TOY_GRID.spaces, MemoryConfig(context_len=4))
 
 
 def some_keys(count: int = 300, queries: int = 30, width: int = 8) -> RealKeys:
@@ -88,16 +100,30 @@ def test_wider_keys_have_the_same_cosines() -> None:
         turned(8, 4)
 
 
-def test_an_exact_index_finds_all_and_a_read_is_described() -> None:
+def test_a_measured_memory_finds_what_its_index_does(like: Memory) -> None:
+    real = some_keys()
+    index, task = filled_index("flat", real, 400, 8)
+    memory, (queries, its) = filled_memory(index, task, like), (real.asked(8), real.asked_by)
+    for own in (None, torch.from_numpy(its)):
+        for ours, theirs in zip(
+            memory.search(queries, 5, own), index.search(queries, 5, own), strict=True
+        ):
+            assert torch.equal(ours, theirs)
+    found = memory.retrieve(queries, torch.from_numpy(its), torch.zeros(30, dtype=torch.int64))
+    assert found.ids.shape == (30, 50)
+    assert (memory.entries.task[found.chosen[:, 0]] == torch.from_numpy(its)).all()
+
+
+def test_an_exact_index_finds_all_and_a_read_is_described(like: Memory) -> None:
     real = some_keys()
     kth = exact_kth(real, 400, 8)
-    read = measure("flat", real, 400, 8, kth)
+    read = measure("flat", real, 400, 8, kth, like)
     assert read.recall == 1
     assert read.searched == "every key"
     assert 0 < read.p50_ms <= read.p99_ms
-    assert read.reads == 30
+    assert (read.reads, read.real) == (30, 300)
     assert read.bytes_per_entry == read.ram_bytes / 400
-    blind = measure("flat", real, 400, 8, kth + 1)
+    blind = measure("flat", real, 400, 8, kth + 1, like)
     assert blind.recall == 0
 
 
@@ -118,10 +144,10 @@ def test_flat_and_faiss_find_the_same() -> None:
 
 
 def a_read(**values: Any) -> Read:
-    told = {"index": "flat", "size": 10, "width": 8, "searched": "", "recall": 1.0, "p50_ms": 1.0}
-    told |= dict.fromkeys(("p99_ms", "raw_p50_ms", "own_task_p50_ms", "own_task_p99_ms"), 1.0)
+    times = {field.name: 1.0 for field in fields(Read) if field.name.endswith("_ms")}
+    told = {"index": "flat", "size": 10, "width": 8, "real": 10, "searched": "", "recall": 1.0}
     told |= {"reads": 1, "build_seconds": 0.0, "ram_bytes": 0, "bytes_per_entry": 0.0}
-    return Read(**(told | values))
+    return Read(**(times | told | {"code_version": ""} | values))
 
 
 def test_claims_are_about_the_fastest_index_that_finds_enough() -> None:
@@ -133,14 +159,25 @@ def test_claims_are_about_the_fastest_index_that_finds_enough() -> None:
         a_read(index="faiss-ivf", size=1000, p50_ms=0.7, recall=0.95),
         a_read(index="flat", size=10, width=99, p50_ms=0.01),
     ]
-    said = claims(reads, 5.0)
-    assert said["fastest"] == {10: "faiss-ivf", 1000: "faiss-ivf"}
-    assert said["recall_at_every_size"] == {10: 0.96, 1000: 0.95}
-    assert said["times_as_slow_at_the_largest"] == pytest.approx(3.5)
-    assert said["times_as_slow_holds"]
-    assert said["flat_holds"]
-    assert not said["interface_holds"]
-    assert not claims(reads[:4], 3.9)["times_as_slow_holds"]
+    assert [(read.size, read.index) for read in fastest_by_size(reads)] == [
+        (10, "faiss-ivf"),
+        (1000, "faiss-ivf"),
+    ]
+    recall, slower, interface, own_task, flat = claims(reads, 5.0)
+    assert (recall.reached, recall.holds) == (0.95, True)
+    assert slower.reached == pytest.approx(3.5)
+    assert str(slower) == (
+        "p50 at 1,000 entries (faiss-ivf) over that at 10 (faiss-ivf), the fastest of each: 3.500, "
+        "must be at most 4: holds"
+    )
+    assert (interface.reached, interface.holds) == (8.0, False)
+    assert own_task.holds
+    assert flat.holds
+    _, slower, *_, flat = claims(reads[:4], 3.9)
+    assert not slower.holds
+    assert not flat.holds
+    assert "DOES NOT HOLD" in str(flat)
+    assert not claims([a_read(), a_read(size=99, recall=0.9)])[0].holds  # nothing for 99
 
 
 def test_an_interface_may_cost_a_fifth_or_a_tenth_of_a_millisecond() -> None:
@@ -150,15 +187,32 @@ def test_an_interface_may_cost_a_fifth_or_a_tenth_of_a_millisecond() -> None:
     assert not a_read(p50_ms=12.1, raw_p50_ms=10.0).interface_fits
 
 
-def test_what_does_not_fit_is_skipped_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert too_large("flat", 1000, 8) is None
-    assert "hours" in str(too_large("faiss-hnsw", 10_000_000, 64))
+def test_what_does_not_fit_is_skipped_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert too_large(Place(8, 1000, "flat")) is None
+    assert "hours" in str(too_large(Place(64, 10_000_000, "faiss-hnsw")))
     monkeypatch.setattr(memory, "free_memory", lambda: 2**20)
+    record = MemoryRecord(tmp_path / "record.json", {})
     asked = Asked(sizes=[100, 100_000], indexes=["flat"])
-    reads, skipped = read_all(some_keys(), asked, Tracker())
-    assert [read.size for read in reads] == [100]
-    assert [(item["size"], item["index"]) for item in skipped] == [(100_000, "flat")]
-    assert "GiB" in skipped[0]["reason"]
+    assert plan(record, asked, width=8) == [Place(8, 100, "flat")]
+    assert [(item["size"], item["index"]) for item in record.skipped] == [(100_000, "flat")]
+    assert "GiB" in record.skipped[0]["reason"]
+
+
+def test_a_benchmark_goes_on_from_what_was_measured(tmp_path: Path, like: Memory) -> None:
+    file, asked = tmp_path / "record.json", Asked(sizes=[100, 200], indexes=["flat", "auto"])
+    record = MemoryRecord.open(file, {"embedder": "a"})
+    todo = plan(record, asked, width=8)
+    read_all(todo[:3], some_keys(), like, record, Tracker())  # then it is broken off
+    again = MemoryRecord.open(file, {"embedder": "a"})
+    assert again.reads == record.reads
+    assert plan(again, asked, width=8) == todo[3:] == [Place(8, 200, "auto")]
+    with pytest.raises(RunError, match=r"embedder: 'a' in the file, 'b' here.*another --out"):
+        MemoryRecord.open(file, {"embedder": "b"})
+    file.write_text('{"reads": [1]}')
+    with pytest.raises(RunError, match="is no record of this benchmark"):
+        MemoryRecord.open(file, {"embedder": "a"})
 
 
 def test_content_is_counted_as_it_is_collected() -> None:
@@ -173,8 +227,8 @@ def test_the_record_is_written_and_the_ratio_comes_last(
 ) -> None:
     monkeypatch.setattr(memory, "_dataset", lambda folder: dataset)
 
-    def small(asked: Asked, quiet: bool) -> dict[str, Any]:
-        return bench_memory(asked, (300, 64, 8), quiet)
+    def small(out: Path, asked: Asked, quiet: bool) -> dict[str, Any]:
+        return bench_memory(out, asked, (300, 64, 8), quiet)
 
     monkeypatch.setattr(memory, "bench_memory", small)
     out = tmp_path / "memory.json"
@@ -184,7 +238,7 @@ def test_the_record_is_written_and_the_ratio_comes_last(
     record = json.loads(out.read_text())
     found = [(read["size"], read["index"], read["recall"]) for read in record["reads"]]
     assert found == [(300, "flat", 1.0), (300, "auto", 1.0)]
-    assert record["real_keys"] == 200
+    assert [read["real"] for read in record["reads"]] == [200, 200]
     assert record["content_bytes"] == 700
     assert record["ratio"] == record["flat"]["times_as_fast"]
     assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
@@ -192,6 +246,6 @@ def test_the_record_is_written_and_the_ratio_comes_last(
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="radt collect dark-room-10x10"):
-        bench_memory(Asked(data=tmp_path))
+        bench_memory(tmp_path / "record.json", Asked(data=tmp_path))
     with pytest.raises(RunError, match="--sizes must be whole numbers"):
         replace(cli.parse(["bench", "memory"]), sizes="10k").execute()  # type: ignore[call-arg]

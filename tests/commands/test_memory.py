@@ -14,6 +14,7 @@ from radt.checkpoint import save_checkpoint
 from radt.loading import load
 from radt.memory.demonstrations import write_npz
 from tests.contracts.method import build_method, card_of, toy_dataset
+from tests.memory.postgres import needs_server, place, running_server
 from tests.memory.stores import some_trajectories
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -127,3 +128,52 @@ def test_people_get_sentences(
     assert "10 entries are added, 10 are there now" in said
     assert "is whole: 10 entries" in said
     assert "return best" in said
+
+
+@needs_server
+def test_a_memory_on_a_server(runs: Path, tmp_path: Path, say: Any) -> None:
+    room, run = place(tmp_path), runs / "a.safetensors"
+    assert say("import", room, runs / "mine.npz", "--run", run)["entries"] == 10
+    info = say("info", room)
+    assert (info["folder"], info["entries"], info["writes"]) == (room, 10, 1)
+    assert info["bytes"] > 10_000
+    assert say("verify", room)["whole"] == 10
+    assert say("export", room, tmp_path / "out")["entries"] == 10
+    assert say("import", tmp_path / "copy", tmp_path / "out")["entries"] == 10
+    with load(run).memory(room) as there, load(run).memory(tmp_path / "copy") as copy:
+        ours, theirs = copy.contents(), there.contents()
+        assert torch.equal(ours.keys, theirs.keys)
+        assert torch.equal(ours.chunks.states, theirs.chunks.states)
+        there.forget(torch.tensor([0]))
+    left = say("verify", room)["whole"]
+    assert 0 < left < 10
+    assert "back from a backup" in say("repair", room, fails=True)
+    assert "VACUUM FULL" in say("compact", room, fails=True)
+    assert "with another name" in say("re-embed", room, "--run", run, fails=True)
+
+
+@needs_server
+def test_damage_on_a_server_is_found(runs: Path, tmp_path: Path, say: Any) -> None:
+    room = place(tmp_path)
+    say("import", room, runs / "mine.npz", "--run", runs / "a.safetensors")
+    schema = f'"{room.replace("postgres:", "radt_")}"'
+    admin = running_server().admin
+    admin(f"UPDATE {schema}.entries SET content = content || '\\x00' WHERE id = 3")
+    assert "entry 3 is damaged" in say("export", room, tmp_path / "out", fails=True)
+    assert not (tmp_path / "out").exists()
+    admin(
+        f"DELETE FROM {schema}.entries WHERE id = 4",
+        f"UPDATE {schema}.directions SET task = 9 WHERE id = 5",
+    )
+    said = say("verify", room, fails=True)
+    assert "is damaged, 8 entries are whole. 2 entries are lost or damaged: 3, 4" in said
+    assert "entries 5 are searched by other keys than theirs" in said
+    assert "back from a backup" in said
+    assert "there is no such memory" in say("verify", "postgres:nothing-here", fails=True)
+
+
+def test_a_servers_name_is_not_repeated_where_it_may_be_an_address(say: Any) -> None:
+    for verb in ("info", "verify", "repair", "compact"):
+        said = say(verb, "postgres://agent:hush@db/memories", fails=True)
+        assert "is named as in postgres:room" in said
+        assert "hush" not in said

@@ -2,7 +2,8 @@
 
 The package `pgserver` brings the programs. It starts them itself without TCP, so here they are
 called by hand. As root, which PostgreSQL refuses, they run as `nobody`, from a copy that it can
-read.
+read. `python -m tests.memory.postgres COMMAND ...` runs a command beside such a server, one that
+waits for its disk, with $RADT_MEMORY_DSN set.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -191,3 +193,8 @@ def place(folder: Path) -> str:
     """Name a memory on the server after a folder that only one test has."""
     running_server()
     return f"postgres:{hashlib.sha256(str(folder).encode()).hexdigest()[:20]}"
+
+
+if __name__ == "__main__":
+    running_server().admin("ALTER SYSTEM SET fsync = on", "SELECT pg_reload_conf()")
+    sys.exit(subprocess.call(sys.argv[1:]))

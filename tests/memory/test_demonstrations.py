@@ -19,6 +19,7 @@ from radt.checkpoint import save_checkpoint
 from radt.envs import SUITES
 from radt.experiments import demonstrations as experiment
 from radt.icl import in_context_learning
+from radt.loading import Loaded
 from radt.memory.demonstrations import SourceError, as_task, from_dataset, from_npz, from_oracle
 from radt.memory.folder.store import FolderStore
 from radt.memory.identity import MemoryMismatchError
@@ -48,6 +49,19 @@ def agent_on(method: Method, memory: Memory | str | Path | None, **options: Any)
     mode = env.metadata["autoreset_mode"]
     changes = {"slots": 2, "keys": TASKS, **options}
     return Agent(method, Target(9.0), autoreset_mode=mode, memory=memory, **changes)
+
+
+def test_an_agent_is_shown_episodes_before_its_first_trial(method: Method, tmp_path: Path) -> None:
+    shown = from_dataset(toy_dataset(TOY_GRID, tmp_path / "data"), TOY_GRID.spaces, (1, 2), 1)
+    loaded = Loaded(method, card_of(method, "ra-dt"), tmp_path)
+    for place in (None, tmp_path / "m"):
+        agent = loaded.agent(keys=[2], memory=place, demonstrations=shown)
+        agent.start_task()  # what was shown stays
+        assert agent.memory is not None
+        assert agent.memory.entries.task.unique().tolist() == [1, 2]
+        agent.memory.close()
+    with loaded.memory(tmp_path / "m", writing=False) as memory:
+        assert memory.entries.task.unique().tolist() == [1, 2]
 
 
 def test_the_best_episodes_of_each_task_are_chosen(tmp_path: Path) -> None:

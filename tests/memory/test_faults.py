@@ -18,6 +18,7 @@ from radt.memory.folder.store import FolderStore
 from radt.memory.folder.verify import repair, verify
 from radt.memory.identity import MemoryFileError
 from tests.memory import faults
+from tests.memory.conftest import Tally
 from tests.memory.faults import WHO, assert_holds, assert_true, operate, trajectory
 from tests.memory.stores import contents, write
 
@@ -49,7 +50,7 @@ def last_word(receiver: Connection) -> str:
 
 
 @pytest.mark.parametrize("kills", KILLS)
-def test_kills(kills: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kills(kills: int, tmp_path: Path, tally: Tally) -> None:
     rng, unacknowledged, done = np.random.default_rng(kills), 0, 0
     for _ in range(kills):
         receiver, process = start(faults.operate_for_ever, tmp_path)
@@ -65,9 +66,14 @@ def test_kills(kills: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
             assert_holds(store, done)
         assert acknowledged <= done <= acknowledged + 1
         unacknowledged += done - acknowledged
-    with capsys.disabled():
-        print(f"\n{kills} kills during {done} writes: 0 acknowledged lost", end="")
-        print(f", {unacknowledged} were whole but not yet acknowledged")
+    tally(
+        {
+            "kills": kills,
+            "writes": done,
+            "acknowledged writes lost": 0,
+            "whole but not yet acknowledged": unacknowledged,
+        }
+    )
 
 
 def whole_folder(folder: Path) -> int:
@@ -141,7 +147,7 @@ def mend(folder: Path, writes: int, total: int) -> str:
 
 
 @pytest.mark.parametrize("files", FILES)
-def test_mutated_files(files: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutated_files(files: int, tmp_path: Path, tally: Tally) -> None:
     writes = whole_folder(tmp_path)
     (path,) = (tmp_path / "whole").glob("*.sqlite3")
     names = [path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.stem}.json", "acknowledged"]
@@ -162,9 +168,7 @@ def test_mutated_files(files: int, tmp_path: Path, capsys: pytest.CaptureFixture
             counts[mend(tmp_path / "try", writes, total)] += 1
     assert counts["harmless"]
     assert counts["saved whole"] + counts["saved in part"] > 0.9 * counts["refused"]
-    with capsys.disabled():
-        told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-        print(f"\n{files} mutated files: 0 wrong answers; {told}")
+    tally({"mutated or truncated files": files, "wrong answers": 0, **dict(sorted(counts.items()))})
 
 
 def test_a_full_database_keeps_what_it_has(tmp_path: Path) -> None:
@@ -203,18 +207,15 @@ def test_a_full_disk_keeps_what_was_acknowledged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("writes", WRITES)
-def test_one_process_writes_and_one_reads(
-    writes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_process_writes_and_one_reads(writes: int, tmp_path: Path, tally: Tally) -> None:
     store = FolderStore(tmp_path, WHO, writing=True)
     total = sum(-(-len(trajectory(n)) // 4) for n in range(10 * writes))
     receiver, process = start(faults.follow, tmp_path, total)
     assert receiver.recv_bytes() == b"ready"
     for number in range(10 * writes):
         write(store, [trajectory(number)], WHO)
-    looks = last_word(receiver)
+    looks = int(last_word(receiver))
     process.join()
     store.close()
     assert process.exitcode == 0
-    with capsys.disabled():
-        print(f"\none process wrote {10 * writes} times, another looked {looks} times: all true")
+    tally({"writes by one process": 10 * writes, "looks by another": looks, "wrong answers": 0})

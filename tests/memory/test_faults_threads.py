@@ -14,6 +14,7 @@ import torch
 from radt.memory.folder.verify import verify
 from radt.memory.memory import Memory, MemoryConfig
 from radt.trajectory import Trajectory
+from tests.memory.conftest import Tally
 from tests.memory.faults import trajectory
 from tests.memory.stores import KINDS, place_of
 from tests.memory.toy_data import toy_embedder
@@ -81,9 +82,7 @@ class Crowd:
 
 @pytest.mark.parametrize("writes", WRITES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads(
-    kind: str, writes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_threads(kind: str, writes: int, tmp_path: Path, tally: Tally) -> None:
     spaces, config = TOY_GRID.spaces, MemoryConfig(context_len=4, top_l=5)
     memory = Memory(toy_embedder(spaces), spaces, config).at(place_of(kind, tmp_path / kind))
     crowd = Crowd(memory, writes)
@@ -98,6 +97,12 @@ def test_threads(
     memory.close()
     if kind == "folder":
         assert verify(tmp_path / kind).is_sound
-    with capsys.disabled():
-        print(f"\n{THREADS} writing and {THREADS} reading threads, {kind}: ", end="")
-        print(f"{THREADS * writes} writes, {crowd.reads.total()} reads, 0 wrong answers")
+    tally(
+        {
+            "writing threads": THREADS,
+            "reading threads": THREADS,
+            "writes": THREADS * writes,
+            "reads": crowd.reads.total(),
+            "wrong answers": len(crowd.problems),
+        }
+    )

@@ -48,6 +48,7 @@ def test_flat_equals_its_numpy_twin_exactly(search, few: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "FEW", few)
         patch.setattr("radt.memory.index.flat.SHORT", few)
+        patch.setattr("radt.memory.index.flat.ALONE", few)
         patch.setattr(scan, "BLOCK", 16)
         flat = contract.filled(FlatIndex, keys, partition)
         twin = contract.filled(NumpyIndex, keys, partition)

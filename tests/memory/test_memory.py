@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from radt.envs.suite import TaskSuite
+from radt.files import seal
 from radt.memory import memory_file as module
 from radt.memory.chunks import stack
 from radt.memory.embed import DecisionTransformerEmbedder
@@ -246,6 +247,16 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         assert_refused(memory, path, "damaged or no safetensors file")
     path.write_bytes(b"\xff" * 100)
     assert_refused(memory, path, "damaged or no safetensors file")
+    for place in range(-1, -len(whole) // 2, -997):  # among the numbers, far behind the header
+        path.write_bytes(flipped(whole, place))
+        assert_refused(memory, path, "its sha256 does not fit")
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    """Turn one bit around."""
+    changed = bytearray(content)
+    changed[place] ^= 1
+    return bytes(changed)
 
 
 def test_a_file_that_does_not_fit_is_not_read(
@@ -263,22 +274,28 @@ def test_a_file_that_does_not_fit_is_not_read(
 def test_a_foreign_or_edited_file_is_named(tmp_path: Path) -> None:
     memory, path = filled(), tmp_path / "m.safetensors"
     safetensors.torch.save_file({"weight": torch.ones(3)}, path)
-    assert_refused(memory, path, "no memory of format 1")
+    assert_refused(memory, path, "no memory of format 2")
     memory.save(path)
     with safetensors.safe_open(path, framework="pt") as file:
-        header = dict(file.metadata())
+        header = {name: said for name, said in file.metadata().items() if name != "sha256"}
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
     def rewrite(changes: dict[str, Tensor | None], **said: str) -> None:
         left = {name: t for name, t in (tensors | changes).items() if t is not None}
-        safetensors.torch.save_file(left, path, metadata=header | said)
+        told = header | said
+        sealed = told | {"sha256": seal(left, told)}
+        safetensors.torch.save_file(left, path, metadata=sealed)
 
-    rewrite({}, radt_memory="2")
-    assert_refused(memory, path, "'2'")
+    safetensors.torch.save_file(tensors, path, metadata=header | {"radt_memory": "1"})
+    memory.load(path)  # the format before had no checksum
+    safetensors.torch.save_file(tensors, path, metadata=header)
+    assert_refused(memory, path, "its sha256 does not fit")
+    rewrite({}, radt_memory="3")
+    assert_refused(memory, path, "'3'")
     rewrite({}, identity="{")
     assert_refused(memory, path, "damaged")
     rewrite({}, identity=json.dumps([1]))
-    assert_refused(memory, path, "no memory of format 1")
+    assert_refused(memory, path, "no memory of format 2")
     chunk = tensors["chunk.states"]
     for changes in (
         {"keys": None},

@@ -18,6 +18,7 @@ import torch
 from radt.memory.identity import MemoryBusyError, StoreError
 from radt.memory.store import open_store
 from tests.memory import postgres_clients
+from tests.memory.conftest import Tally
 from tests.memory.faults import WHO, assert_true
 from tests.memory.postgres import DATABASE, USER, TestServer, needs_server, place, running_server
 from tests.memory.stores import contents, some_trajectories, write
@@ -247,7 +248,7 @@ def test_a_child_process_cannot_use_what_it_inherited(
 
 @pytest.mark.parametrize("restarts", RESTARTS)
 def test_two_writing_processes_and_restarts(
-    restarts: int, tmp_path: Path, server: TestServer, capsys: pytest.CaptureFixture[str]
+    restarts: int, tmp_path: Path, server: TestServer, tally: Tally
 ) -> None:
     count = 10 * restarts
     jobs = [
@@ -274,6 +275,12 @@ def test_two_writing_processes_and_restarts(
     assert Counter(found.entries.age.tolist()) == steps  # each of them, and none twice
     assert len(found.entries.episode.unique()) == 2 * count
     assert_true(found)
-    with capsys.disabled():
-        print(f"\n2 writing processes, {restarts} restarts of the server: ", end="")
-        print(f"{2 * count} acknowledged writes, none lost, none twice")
+    tally(
+        {
+            "writing processes": len(jobs),
+            "restarts of the server": restarts,
+            "acknowledged writes": 2 * count,
+            "acknowledged writes lost": 0,
+            "written twice": 0,
+        }
+    )

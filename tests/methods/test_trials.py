@@ -213,7 +213,11 @@ def test_exploring_is_where_no_trial_got_farther_and_none_solved_the_task() -> N
         ([0, 0, 0], [False, False, False]),
         ([0, 0, 0], [True, True, True]),  # it did not pay again, so that it is left alone
         ([0, 0, 0], [False, False, False]),  # for one trial
-        ([0, 1, 0], [True, True, True]),
+        ([0, 0, 0], [True, True, True]),
+        ([0, 1, 0], [True, True, True]),  # for two, but here it pays
+        ([0, 0, 0], [False, False, False]),
+        ([0, 0, 0], [True, True, True]),
+        ([0, 0, 0], [False, False, False]),
         ([1, 1, 0], [True, False, False]),  # solved
         ([0, 0, 0], [False, False, False]),
     ):

@@ -3,26 +3,29 @@
 One query asks for the 50 most similar entries of the whole memory. Keys are real chunk embeddings,
 and more of their kind where there are not enough. An entry that is found counts if it is as similar
 as the exact 50th, or less than 1e-6 behind: many keys of a grid world are equal, so that ids say
-nothing. An index qualifies where it finds 95%.
+nothing. An index qualifies where it finds 95%. What is measured is written down at once, and a
+benchmark that was broken off goes on from there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
+from itertools import groupby, product
 from math import prod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from radt.bench.memory_filled import K
 from radt.bench.memory_keys import PERTURBATION, RealKeys, real_keys
-from radt.bench.memory_reads import K, Read, exact_kth, flat_against_faiss, measure
-from radt.bench.report import publish, with_provenance
+from radt.bench.memory_reads import exact_kth, flat_against_faiss, measure
+from radt.bench.memory_record import MemoryRecord
+from radt.bench.report import publish
 from radt.data import DataError, Dataset, dataset_folder
 from radt.data.reader import free_memory
 from radt.experiments.run import RunError
 from radt.loading import load, shipped
-from radt.memory.index.auto import choice
+from radt.memory.memory import Memory
 from radt.spaces import TaskSpaces
 from radt.track import Tracker
 
@@ -30,8 +33,6 @@ OUT = Path("runs/bench/memory.json")
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 INDEXES = ("flat", "faiss-hnsw", "faiss-ivf")
 FLAT = (100_000, 512, 128)  # entries, width, queries at once
-QUALIFIES = 0.95
-SLOWER = 4.0  # times that a read at the largest size may take, of the fastest at the smallest
 LARGEST_GRAPH = 1 << 26  # numbers of keys: beyond, one thread takes hours to build a graph
 
 
@@ -48,15 +49,25 @@ class Asked:
     checkpoint: Path | None = None  # whose embedder makes keys; None: the shipped one's
 
 
+@dataclass(frozen=True)
+class Place:
+    """One thing to measure."""
+
+    width: int
+    size: int
+    index: str
+
+
 ALL = Asked()
 
 
 def bench_memory(
-    asked: Asked = ALL, flat: tuple[int, int, int] = FLAT, quiet: bool = True
+    out: Path, asked: Asked = ALL, flat: tuple[int, int, int] = FLAT, quiet: bool = True
 ) -> dict[str, Any]:
     """Measure reads, and many queries at once beside Faiss's flat index.
 
     Args:
+        out: Where the record is written after each read; reads that it holds are not repeated.
         asked: What is measured.
         flat: Entries, width and number of queries of the comparison with Faiss.
         quiet: Draw no bars.
@@ -64,27 +75,28 @@ def bench_memory(
     tracker = Tracker(quiet=quiet)
     loaded = load(asked.checkpoint or shipped())
     dataset = _dataset(asked.data or dataset_folder(loaded.card.env, "ppo", 0))
-    context_len = cast(Any, loaded.method).options.memory.context_len
-    embedder = cast(Any, loaded.method).embedder
-    most = min(asked.real, max(*asked.sizes, flat[0]))
-    keys = _embedded(embedder, dataset, context_len, most, asked.reads, tracker)
-    found, skipped = read_all(keys, asked, tracker)
-    compared = flat_against_faiss(keys, *flat)
-    content = content_bytes(dataset.spaces, context_len)
-    measured = {
-        "env": loaded.card.env,
+    like = loaded.memory()
+    record = MemoryRecord.open(out, about(loaded.card.env, dataset, like))
+    todo = plan(record, asked, like.embedder.width)
+    if todo or record.flat is None:
+        most = min(asked.real, max(*asked.sizes, flat[0]))
+        keys = _embedded(like, dataset, most, asked.reads, tracker)
+        if record.flat is None:
+            record.keep_flat(flat_against_faiss(keys, *flat))
+        read_all(todo, keys, like, record, tracker)
+    return record.whole()
+
+
+def about(env: str, dataset: Dataset, like: Memory) -> dict[str, Any]:
+    """Say what the keys are; reads of others do not stand beside each other."""
+    return {
+        "env": env,
         "dataset": dataset.sha256,
-        "embedder": embedder.fingerprint,
+        "embedder": like.embedder.fingerprint,
         "k": K,
-        "real_keys": len(keys.keys),
         "beyond": PERTURBATION,
-        "content_bytes": content,
-        "reads": [asdict(read) for read in found],
-        "skipped": skipped,
-        "flat": compared,
-        "claims": claims(found, compared["times_as_fast"]),
+        "content_bytes": content_bytes(dataset.spaces, like.config.context_len),
     }
-    return with_provenance("memory", measured, compared["times_as_fast"])
 
 
 def _dataset(folder: Path) -> Dataset:
@@ -96,10 +108,8 @@ def _dataset(folder: Path) -> Dataset:
         ) from error
 
 
-def _embedded(
-    embedder: Any, dataset: Dataset, context_len: int, count: int, reads: int, tracker: Tracker
-) -> RealKeys:
-    done = 0
+def _embedded(like: Memory, dataset: Dataset, count: int, reads: int, tracker: Tracker) -> RealKeys:
+    done, context_len = 0, like.config.context_len
 
     def advance(episodes: int) -> None:
         nonlocal done
@@ -107,36 +117,41 @@ def _embedded(
         tracker.advance(min(done, count + reads))
 
     tracker.start("embed", total=count + reads)
-    keys = real_keys(embedder, dataset, context_len, count, reads, advance)
+    keys = real_keys(like.embedder, dataset, context_len, count, reads, advance)
     tracker.finish()
     return keys
 
 
+def plan(record: MemoryRecord, asked: Asked, width: int) -> list[Place]:
+    """List what is still to be measured, and note in the record what does not fit."""
+    known = {Place(read.width, read.size, read.index) for read in record.reads}
+    places = [Place(*each) for each in product(asked.widths or [width], asked.sizes, asked.indexes)]
+    todo = [place for place in places if place not in known]
+    reasons = {place: too_large(place) for place in todo}
+    record.skipped = [{**asdict(at), "reason": reason} for at, reason in reasons.items() if reason]
+    return [place for place, reason in reasons.items() if reason is None]
+
+
 def read_all(
-    keys: RealKeys, asked: Asked, tracker: Tracker
-) -> tuple[list[Read], list[dict[str, Any]]]:
-    """Measure every index at every size and width that fits, and say why others do not."""
-    reads, skipped = list[Read](), list[dict[str, Any]]()
-    places = list(product(asked.widths or [keys.width], asked.sizes))
-    tracker.start("read", total=len(places) * len(asked.indexes))
-    for width, size in places:
-        kth = None
-        for name in asked.indexes:
-            tracker.advance(len(reads) + len(skipped), f"{name}, {size:,} x {width}")
-            reason = too_large(name, size, width)
-            if reason:
-                skipped.append({"index": name, "size": size, "width": width, "reason": reason})
-            else:
-                kth = exact_kth(keys, size, width) if kth is None else kth
-                reads.append(measure(name, keys, size, width, kth))
+    todo: Sequence[Place], keys: RealKeys, like: Memory, record: MemoryRecord, tracker: Tracker
+) -> None:
+    """Measure one place after the other, those of one size against the same exact neighbours."""
+    tracker.start("read", total=len(todo))
+    done = 0
+    for (width, size), places in groupby(todo, lambda place: (place.width, place.size)):
+        kth = exact_kth(keys, size, width)
+        for place in places:
+            tracker.advance(done, f"{place.index}, {size:,} x {width}")
+            record.keep(measure(place.index, keys, size, width, kth, like))
+            done += 1
     tracker.finish()
-    return reads, skipped
 
 
-def too_large(name: str, size: int, width: int) -> str | None:
+def too_large(place: Place) -> str | None:
     """Say why an index is not built at a size, or None if it is."""
-    needed = size * (2 * 4 * width + width + 64)  # while keys move to a larger place
-    if name == "faiss-hnsw" and size * width > LARGEST_GRAPH:
+    size, width = place.size, place.width
+    needed = size * (2 * 4 * width + width + 128)  # while keys move to a larger place
+    if place.index == "faiss-hnsw" and size * width > LARGEST_GRAPH:
         return "a graph of so many keys takes one thread hours to build"
     if needed > 0.9 * (free := free_memory()):
         return f"needs some {needed / 2**30:.0f} GiB of RAM, {free / 2**30:.0f} are free"
@@ -150,35 +165,13 @@ def content_bytes(spaces: TaskSpaces, context_len: int) -> int:
     return 2 * context_len * (step + 4)  # a reward takes four
 
 
-def claims(reads: Sequence[Read], times_as_fast: float) -> dict[str, Any]:
-    """Put the figures beside what they must reach."""
-    first = min((read.width for read in reads), default=0)
-    fastest = [
-        min(qualified, key=lambda read: read.p50_ms)
-        for size in sorted({read.size for read in reads})
-        if (qualified := [read for read in reads if qualifies(read, size, first)])
-    ]
-    slower = fastest[-1].p50_ms / fastest[0].p50_ms if fastest else None
-    return {
-        "recall_at_every_size": {read.size: read.recall for read in fastest},
-        "fastest": {read.size: read.index for read in fastest},
-        "auto_chooses": {read.size: choice(read.width, read.size) for read in fastest},
-        "times_as_slow_at_the_largest": slower,
-        "times_as_slow_holds": slower is not None and slower <= SLOWER,
-        "interface_holds": all(read.interface_fits for read in reads),
-        "flat_times_as_fast": times_as_fast,
-        "flat_holds": times_as_fast >= 4,
-    }
-
-
-def qualifies(read: Read, size: int, width: int) -> bool:
-    """Say whether a read at a size and width finds enough."""
-    return (read.size, read.width) == (size, width) and read.recall >= QUALIFIES
-
-
 COLUMNS = (
-    *("entries", "width", "index", "recall", "p50 ms", "p99 ms", "raw", "own task", "build s"),
-    *("bytes/entry", "of content", "searched"),
+    *("entries", "width", "index", "recall", "p50 ms", "p99 ms", "raw", "own task", "raw"),
+    *("Eq. 3-5", "build s", "bytes/entry", "of content", "searched"),
+)
+TIMES = (
+    *("p50_ms", "p99_ms", "raw_p50_ms", "own_task_p50_ms", "own_task_raw_p50_ms"),
+    "retrieve_p50_ms",
 )
 
 
@@ -189,10 +182,7 @@ def _table(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
             str(read["width"]),
             read["index"],
             f"{read['recall']:.3f}",
-            f"{read['p50_ms']:.3f}",
-            f"{read['p99_ms']:.3f}",
-            f"{read['raw_p50_ms']:.3f}",
-            f"{read['own_task_p50_ms']:.3f}",
+            *(f"{read[time]:.3f}" for time in TIMES),
             f"{read['build_seconds']:.1f}",
             f"{read['bytes_per_entry']:.0f}",
             f"{read['bytes_per_entry'] / record['content_bytes']:.2f}",
@@ -205,8 +195,12 @@ def _table(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def main(
     out: Path | None = None, asked: Asked = ALL, json_only: bool = False, quiet: bool = False
 ) -> int:
-    """Run the benchmark, write its JSON and print the ratio last."""
-    record = bench_memory(asked, quiet=quiet)
+    """Run the benchmark, write its JSON and print the claims and the ratio last."""
+    out = out or OUT
+    record = bench_memory(out, asked, quiet=quiet)
+    if not json_only:
+        for claim in record["claims"]:
+            print(claim["said"])
     title = f"one read of {K}; the ratio is Faiss flat / flat, {FLAT[2]} queries at once"
-    publish(record, title, _table(record), out or OUT, json_only, COLUMNS)
+    publish(record, title, _table(record), out, json_only, COLUMNS)
     return 0

@@ -161,6 +161,8 @@ class BenchDistributedVerb(ComputingVerb):
 class BenchMemoryVerb(ComputingVerb):
     """Measure one read of a memory at several sizes: how long, how much is found, how much RAM.
 
+    What is measured is written down at once: the same command goes on from what --out holds.
+
     Try:
       radt bench memory
       radt bench memory --sizes 10000,100000 --reads 200      minutes instead of an hour

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from radt.commands.data import find_dataset
 from radt.commands.flags import ComputingVerb, Verb
-from radt.commands.memory import Folder
+from radt.commands.memory import Folder, refuse_server
 
 if TYPE_CHECKING:
     from radt.loading import Loaded
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from radt.trajectory import Trajectory
 
 MINARI = "minari:"
+ELSEWHERE = (
+    "its keys are in use by others. Copy it to a folder with `radt memory import DIR postgres:NAME`"
+    ", give the copy new keys, and import that into a memory with another name"
+)
 Trained = Annotated[Path, arg(metavar="RUN")]
 
 
@@ -27,9 +31,10 @@ class MemoryExportVerb(Verb):
 
     Try:
       radt memory export memories/room room.memory
+      radt memory export postgres:room room.memory
     """
 
-    folder: Folder  # the memory's folder
+    folder: Folder  # the memory's folder, or postgres:NAME
     file: Annotated[Positional[Path], arg(metavar="FILE")]  # must not exist yet
 
     def execute(self) -> None:
@@ -78,8 +83,9 @@ class MemoryImportVerb(ComputingVerb):
     def is_memory(self) -> bool:
         """Whether the source is another memory."""
         from radt.memory.folder.generations import databases
+        from radt.memory.postgres import server_name
 
-        if self.source.startswith("postgres:"):
+        if server_name(self.source) is not None:
             return True
         source = Path(self.source)
         is_file = source.is_file() and source.suffix != ".npz"
@@ -149,6 +155,7 @@ class MemoryReEmbedVerb(ComputingVerb):
         """Embed every entry again and let the new keys count."""
         from radt.memory.folder.rewrite import re_embed
 
+        refuse_server(self.folder, ELSEWHERE)
         with load(self.run, self.common.device).memory() as own:
             done = re_embed(self.folder, own.embedder, own.identity())
         values: dict[str, Any] = {"folder": str(self.folder), **asdict(done)}

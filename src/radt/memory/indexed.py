@@ -9,7 +9,7 @@ from torch import Tensor
 
 from radt.memory.index import Index
 from radt.memory.retrieve import Searchable
-from radt.memory.store import Store
+from radt.memory.store import Store, ids_of
 
 
 class StoreIndex:
@@ -44,9 +44,7 @@ class StoreIndex:
     ) -> tuple[Tensor, Tensor]:
         """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
         relevance, numbers = self._index.search(queries, k, partition)
-        numbers = numbers.cpu()
-        ids = torch.searchsorted(self._numbers, numbers.clamp_min(0))
-        return relevance, torch.where(numbers < 0, -1, ids)
+        return relevance, ids_of(self._numbers, numbers.cpu())
 
 
 class SearchingStore(Store, Searchable, Protocol):

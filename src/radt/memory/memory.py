@@ -166,6 +166,16 @@ class Memory:
         ]
         return torch.cat(keys) if keys else torch.zeros(0, self.embedder.width)
 
+    def search(
+        self, queries: Tensor, k: int, partition: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return relevance and ids of the k most similar entries, both [B, k], best first, Eq. 3.
+
+        A `partition` [B] of slots restricts each query to one. Absent: -inf and -1.
+        """
+        with self.lock:
+            return self.index.search(queries, k, partition)
+
     def retrieve(
         self, vectors: Tensor, slots: Tensor, position: Tensor, own_task_only: bool = True
     ) -> Retrieval:

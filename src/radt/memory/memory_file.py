@@ -1,4 +1,4 @@
-"""A whole memory in one safetensors file, as an agent saves and loads it."""
+"""A whole memory in one safetensors file with a checksum, as an agent saves and loads it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from radt.data.reader import free_memory
 from radt.decode import DecodeError
-from radt.files import atomic_write
+from radt.files import atomic_write, seal
 from radt.memory.chunks import blank
 from radt.memory.entries import Entries
 from radt.memory.identity import Identity, MemoryFileError, refuse_other
@@ -22,7 +22,9 @@ from radt.memory.similarity import unit
 from radt.memory.store import NewEntries
 from radt.trajectory import Batch
 
-VERSION = "1"
+VERSION = "2"
+OLDER = ("1",)  # without a checksum
+SEAL = "sha256"
 
 
 def write_file(
@@ -35,7 +37,8 @@ def write_file(
     said = json.dumps(identity.to_json(), sort_keys=True)
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
     header = {"radt_memory": VERSION, "identity": said}
-    atomic_write(path, safetensors.torch.save(contiguous, metadata=header))
+    sealed = {**header, SEAL: seal(contiguous, header)}
+    atomic_write(path, safetensors.torch.save(contiguous, metadata=sealed))
 
 
 def read_file(path: Path, identity: Identity) -> tuple[NewEntries, dict[str, Tensor]]:
@@ -77,7 +80,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Identity]:
             "empty memory"
         ) from error
     try:
-        if version == VERSION:
+        if version in (VERSION, *OLDER):
+            _check_seal(path, tensors, header)
             return tensors, Identity.from_json(identity)
     except DecodeError as error:
         version = f"{version}, but {error}"
@@ -85,6 +89,18 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Identity]:
         f"{path} is no memory of format {VERSION} (it says {version!r}); give a file that "
         "Memory.save wrote"
     )
+
+
+def _check_seal(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> None:
+    """Refuse a file that is not as it was written."""
+    told = {name: value for name, value in header.items() if name != SEAL}
+    if SEAL not in header and header["radt_memory"] in OLDER:
+        return
+    if header.get(SEAL) != seal(tensors, told):
+        raise MemoryFileError(
+            f"{path} was damaged or edited after it was written (its sha256 does not fit); delete "
+            "it and start with an empty memory"
+        )
 
 
 def _check_columns(contents: NewEntries, like: Batch) -> None:

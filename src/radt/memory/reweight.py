@@ -51,11 +51,10 @@ UTILITIES.register("none", no_utility)
 
 def min_max(values: Tensor, counted: Tensor) -> Tensor:
     """Scale each row to [0, 1] over its counted places; a row of equal values becomes 0."""
-    low = values.masked_fill(~counted, torch.inf).amin(1, keepdim=True)
-    high = values.masked_fill(~counted, -torch.inf).amax(1, keepdim=True)
+    low = values.where(counted, torch.inf).amin(1, keepdim=True)
+    high = values.where(counted, -torch.inf).amax(1, keepdim=True)
     spread = (high - low).where(high > low, 1.0)
-    scaled = (values - low.where(torch.isfinite(low), 0.0)) / spread
-    return scaled.masked_fill(~counted, 0.0)
+    return ((values - low) / spread).where(counted, 0.0)
 
 
 def reweight(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -108,6 +109,22 @@ class Store(Chunks, Protocol):
     def close(self) -> None:
         """Give back files and connections; what was acknowledged stays."""
         ...
+
+
+def ids_of(numbers: Tensor, found: Tensor) -> Tensor:
+    """Return the places of found numbers, of any shape, among rising `numbers` [N]; -1 stays.
+
+    In NumPy: for so few numbers its calls cost a third of those of torch.
+    """
+    known = numbers.numpy()
+    if not len(known) or known[-1] == len(known) - 1:  # counted from 0, and nothing was removed
+        return found
+    wanted = found.numpy()
+    if known[-1] - known[0] == len(known) - 1:
+        ids = wanted - known[0]
+    else:
+        ids = np.searchsorted(known, wanted)
+    return torch.from_numpy(np.where(wanted < 0, -1, ids))
 
 
 OpenStore = Callable[[str, Identity, bool], Store]  # address, whose it is, for writing

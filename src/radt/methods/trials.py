@@ -31,7 +31,7 @@ class RunningTrials:
         self.earned = np.zeros(slots, dtype=np.float64)  # [slots] return of this trial so far
         self.stage = np.zeros(slots, dtype=np.int64)  # [slots] rewarded steps of this trial so far
         self.farthest = np.zeros(slots, dtype=np.int64)  # [slots] the last stage of any trial
-        self.doubts = np.zeros(slots, dtype=np.int64)  # [slots] trials that known ways are left alone
+        self.doubts = np.zeros(slots, dtype=np.int64)  # [slots] trials to leave known ways alone
         self.failures = np.zeros(slots, dtype=np.int64)  # [slots] times they did not pay in a row
         self.solved = np.zeros(slots, dtype=bool)  # [slots] some trial earned what solves the task
 

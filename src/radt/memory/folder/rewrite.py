@@ -19,7 +19,7 @@ from radt.memory.folder.database import Database, create
 from radt.memory.folder.generations import database_path, files_of, remove_others, switch
 from radt.memory.folder.store import FolderStore
 from radt.memory.identity import Identity, MemoryFileError, refuse_other
-from radt.memory.postgres import open_postgres
+from radt.memory.postgres import open_postgres, server_name
 from radt.memory.rows import Row, RowFormat
 from radt.memory.store import NewEntries, Store
 
@@ -54,11 +54,15 @@ def re_embed(folder: Path, embedder: Embedder, identity: Identity) -> Sizes:
         return _replace(store, identity, _with_keys(rows, embedder, identity))
 
 
-def export(folder: Path, file: Path) -> int:
+def export(place: str | Path, file: Path) -> int:
     """Write a memory as it is now to one file; return how many entries it has."""
     if file.exists():
         raise MemoryFileError(f"{file} exists; remove it or name another")
-    with contextlib.closing(FolderStore(folder, None, writing=False)) as store:
+    with contextlib.closing(open_reader(place)) as store:
+        if not isinstance(store, FolderStore):
+            from radt.memory.postgres import whole
+
+            return whole.export(store, file)
         with store.database.reading():
             now = store.database.read_about().state
             state = replace(now, last_id=now.entries)
@@ -80,14 +84,14 @@ def read_exported(file: Path) -> tuple[Identity, NewEntries]:
 
 def read_memory(place: str) -> tuple[Identity, NewEntries]:
     """Read all entries of a memory in a folder, or on a server: postgres:NAME."""
-    with contextlib.closing(_open_reader(place)) as store:
+    with contextlib.closing(open_reader(place)) as store:
         chunks = store.chunks(torch.arange(len(store.entries))[:, None])
         return store.identity, NewEntries(store.entries, store.keys, chunks)
 
 
-def _open_reader(place: str) -> FolderStore | PostgresStore:
-    kind, _, name = place.partition(":")
-    if kind == "postgres":
+def open_reader(place: str | Path) -> FolderStore | PostgresStore:
+    """Open a memory in a folder, or on a server, for reading, whosever it is."""
+    if (name := server_name(place)) is not None:
         return open_postgres(name, None, writing=False)
     return FolderStore(Path(place), None, writing=False)
 

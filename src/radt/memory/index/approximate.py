@@ -20,7 +20,7 @@ from radt.memory.index.checks import check_queries
 from radt.memory.index.few import Few, Gathered, answer, best_of_few, directions_of
 from radt.memory.index.flat import FlatIndex
 from radt.memory.index.rough import Directions
-from radt.memory.index.scan import nearest
+from radt.memory.index.scan import FEW, nearest
 from radt.memory.index.table import KeyTable
 
 TRUSTED = 0.95  # a finder that was measured to find less is not asked
@@ -63,6 +63,7 @@ class ApproximateIndex:
         self.exact, self.plan = FlatIndex(width), plan
         self.finder: Finder | None = None
         self._built: tuple[Stage | None, int] = (None, 0)
+        self._followed = (0, 0, 0)  # rows, removed ones, how often they moved
 
     def __len__(self) -> int:
         return len(self.exact)
@@ -91,12 +92,18 @@ class ApproximateIndex:
         directions = directions_of(queries)
         rows = finder.raw(directions.astype(np.float32), finder.wanted(k))
         if finder.covered < self.table.size:
-            later = range(finder.covered, self.table.size)
-            scores, behind = nearest(self.table, directions, k, later)
-            rows = np.hstack([rows, np.where(np.isneginf(scores), -1, behind)])
+            rows = np.hstack([rows, self._behind(finder.covered, directions, k)])
         rows.sort(axis=1)  # of equal ones the last comes first
         best = best_of_few(self.table, directions, rows, k)
         return answer(self.table, *self._completed(best, directions, k), k)
+
+    def _behind(self, first: int, directions: Directions, k: int) -> NDArray[np.int64]:
+        """Name rows from `first` on that may be among the k best, [B, n]: all if they are few."""
+        later = range(first, self.table.size)
+        if len(directions) * len(later) <= FEW and not self.table.removed:
+            return np.tile(np.array(later), (len(directions), 1))
+        scores, rows = nearest(self.table, directions, k, later)
+        return np.where(np.isneginf(scores), -1, rows)
 
     def _completed(self, best: Few, directions: Directions, k: int) -> Few:
         """Compare every key for queries that were named fewer than there are."""
@@ -112,12 +119,15 @@ class ApproximateIndex:
 
     def follow(self) -> Finder | None:
         """Bring the finder to what the table holds; the first search after adding waits for it."""
+        if self._followed == (now := (self.table.size, self.table.removed, self.table.moved)):
+            return self.finder
         stage = self.plan(self.table.size)
         if self._built != (stage, self.table.moved):
             self.finder = None if stage is None else stage.build(self.table, stage.rows)
             self._built = stage, self.table.moved
         if self.finder is not None:
             self.finder.follow(self.table)
+        self._followed = now
         return self.finder
 
 

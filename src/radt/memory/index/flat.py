@@ -14,6 +14,7 @@ from radt.memory.index.scan import nearest
 from radt.memory.index.table import KeyTable
 
 SHORT = 256  # rows of a partition that are compared at once with those of others
+ALONE = 1024  # rows that are, if nobody asks for another partition
 
 
 class FlatIndex:
@@ -49,7 +50,7 @@ class FlatIndex:
         """Find the k best keys of each query's own partition."""
         members = {number: self.table.rows_of(number) for number in partition}
         longest = max((len(rows) for rows in members.values()), default=0)
-        if longest > SHORT:
+        if longest > (ALONE if len(partition) == 1 else SHORT):
             return self._one_by_one(directions, k, partition, members)
         rows = np.full((len(partition), longest), -1)
         for row, number in enumerate(partition):

@@ -6,6 +6,8 @@ The name is all that is ever written down; the address and the password come fro
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from radt.memory.identity import Identity, StoreError
@@ -27,17 +29,33 @@ def check_name(name: str) -> None:
         )
 
 
+def server_name(place: object) -> str | None:
+    """Return the name of a memory on a server, checked; None: the place is another one."""
+    kind, _, name = str(place).partition(":")
+    if kind != "postgres":
+        return None
+    check_name(name)
+    return name
+
+
 def open_postgres(name: str, identity: Identity | None, writing: bool) -> PostgresStore:
     """Open a memory of the server whose address is in the environment; None: whosever it is."""
     check_name(name)
-    try:
+    with explained_import():
         from radt.memory.postgres.address import read_address
         from radt.memory.postgres.store import PostgresStore
+    return PostgresStore(name, identity, writing, read_address())
+
+
+@contextmanager
+def explained_import() -> Iterator[None]:
+    """Say how to get the client libraries where they are missing."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise StoreError(
             f"a memory on a server needs {error.name}: pip install 'radt[server]'"
         ) from error
-    return PostgresStore(name, identity, writing, read_address())
 
 
 STORES.register("postgres", open_postgres)

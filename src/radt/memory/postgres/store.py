@@ -24,8 +24,16 @@ from radt.memory.postgres.address import Address, MemoryServerError
 from radt.memory.postgres.search import search
 from radt.memory.postgres.server import Connection, Patience, Server
 from radt.memory.rows import Row, RowFormat, content_problem, row_problem, some
-from radt.memory.store import NewEntries
+from radt.memory.store import NewEntries, ids_of
 from radt.trajectory import Batch
+
+
+def no_memory(place: str) -> MemoryServerError:
+    """Build the error for a memory that is not there."""
+    return MemoryServerError(
+        f"{place}: there is no such memory on the server; open it with writing=True to make it, or "
+        f"`radt memory import {place} SOURCE`"
+    )
 
 
 @dataclass(frozen=True)
@@ -137,8 +145,7 @@ class PostgresStore:
         relevance, numbers = self.server.run(
             lambda connection: search(connection, queries, k, partition, newest)
         )
-        ids = torch.searchsorted(self.numbers, numbers.clamp_min(0))
-        return relevance, torch.where(numbers < 0, -1, ids)
+        return relevance, ids_of(self.numbers, numbers)
 
     def refresh(self) -> None:
         """Take in what others have written and removed since."""
@@ -154,10 +161,7 @@ class PostgresStore:
         schema = self.server.schema
         if not self.server.run(lambda connection: tables.exists(connection, schema)):
             if not self.writing or identity is None:
-                raise MemoryServerError(
-                    f"{self.place}: there is no such memory on the server; open it with "
-                    f"writing=True to make it, or `radt memory import {self.place} SOURCE`"
-                )
+                raise no_memory(self.place)
             self.server.transact(lambda connection: tables.create(connection, schema, identity))
             self.server.close()  # a new connection knows the type of vectors
         theirs = self.server.run(self._read_about).identity
@@ -226,14 +230,19 @@ class PostgresStore:
     def _rows(self, connection: Connection, ids: Sequence[int], contents: bool) -> dict[int, Row]:
         """Read rows by id; those that others have removed are left out."""
         found = tables.rows(connection, ids, contents)
-        problem_of = content_problem if contents else row_problem
         for row in found.values():
-            if problem := problem_of(row, self.format):
-                raise self._damaged(f"entry {row.id} is damaged ({problem})")
+            self.whole(row, contents)
         missing = [id for id in ids if id not in found]
         if missing and (lost := tables.lost(connection, missing)):
             raise self._damaged(f"entries {some(lost)} are not there any more")
         return found
+
+    def whole(self, row: Row, content: bool = True) -> Row:
+        """Return a row if it is as it was written, with its content or without."""
+        problem_of = content_problem if content else row_problem
+        if problem := problem_of(row, self.format):
+            raise self._damaged(f"entry {row.id} is damaged ({problem})")
+        return row
 
     def _damaged(self, problem: str) -> MemoryServerError:
         return MemoryServerError(

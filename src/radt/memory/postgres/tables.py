@@ -106,6 +106,22 @@ def lost(connection: Connection, ids: Sequence[int]) -> set[int]:
     return {*ids} - {id for (id,) in connection.execute(asked, (list(ids),), binary=True)}
 
 
+def searched(connection: Connection) -> int:
+    """Count the entries that a search goes through."""
+    (count,) = connection.execute("SELECT count(*) FROM directions").fetchone() or (0,)
+    return int(count)
+
+
+def size(connection: Connection, schema: str) -> int:
+    """Return the bytes that a memory takes on the server's disk, with its indexes."""
+    asked = (
+        "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class AS c JOIN pg_namespace AS n "
+        "ON n.oid = relnamespace WHERE nspname = %s AND relkind = 'r'"
+    )
+    (taken,) = connection.execute(asked, (schema,)).fetchone() or (0,)
+    return int(taken)
+
+
 def is_done(connection: Connection, client: UUID, write: int) -> bool:
     """Tell whether a client's write is in the memory already; the memory must be locked."""
     asked = "SELECT writes FROM clients WHERE client = %s"
