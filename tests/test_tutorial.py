@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from gymnasium.vector import AutoresetMode
 
-from radt.collect import SOURCES
-from radt.envs.suite import SUITES
 from tests.contracts import env as contract
-
-PAGE = Path(__file__).parents[1] / "docs" / "add-an-environment.md"
-
-
-def code_of(page: Path) -> str:
-    """Join the page's Python as a reader who copies it into one file would."""
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    return "\n\n".join(blocks)
+from tests.pages import ROOT, run_page
 
 
 @pytest.fixture
 def tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run the page's code in an empty folder, and forget what it registered."""
-    monkeypatch.chdir(tmp_path)
+    """Run the page's code in an empty folder."""
     monkeypatch.setenv("RADT_HOME", str(tmp_path / "data"))
-    for registry in (SUITES, SOURCES):
-        monkeypatch.setattr(registry, "_items", dict(registry._items))
-    torch.set_num_threads(1)
-    file = tmp_path / "hallway.py"
-    file.write_text(code_of(PAGE), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("hallway", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "hallway", module)
-    spec.loader.exec_module(module)
-    return module
+    return run_page(ROOT / "docs" / "add-an-environment.md", tmp_path, monkeypatch)
 
 
 def test_the_tutorial_trains_and_evaluates_what_it_adds(tutorial: Any, tmp_path: Path) -> None:
