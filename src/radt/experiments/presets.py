@@ -116,7 +116,12 @@ METHOD: dict[str, dict[str, Any]] = {
             "best_fraction": 0.4,
             "novelty": 24.0,
             "model": {"return_to_go": False},
-            "memory": {"store_above": 0.0, "retrieve_every": 0},
+            "memory": {
+                "store_above": 0.0,
+                "retrieve_every": 0,
+                "return_of": "chunk",
+                "alpha": 10.0,  # every trial begins alike, so that relevance only breaks ties
+            },
         }
     },
 }
