@@ -209,6 +209,10 @@ def test_what_cannot_be_loaded_is_said_clearly(tmp_path: Path) -> None:
         radt.shipped("dark-room-40x20")
 
 
+def test_shipped_weights_stay_small() -> None:
+    assert sum(file.stat().st_size for file in WEIGHTS.glob("*")) < 4_000_000
+
+
 @pytest.mark.skipif(not any(WEIGHTS.glob("*.safetensors")), reason="no weights are shipped")
 def test_the_example_learns_in_context() -> None:
     returns = runpy.run_path(str(EXAMPLE))["main"]()

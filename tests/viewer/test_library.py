@@ -20,8 +20,9 @@ def listed(folder: Path | None) -> dict[str, list[str]]:
 
 def test_shipped_weights_are_always_there() -> None:
     library = Library(None)
-    (source,) = library.sources()
+    source, *others = library.sources()
     assert source.id == "shipped-dark-room-10x10"
+    assert "shipped-dark-key-door-10x10" in [other.id for other in others]
     loaded = library.weights(source)
     assert loaded is library.weights(source)
     assert suites_for(loaded)[0].name == "dark-room-10x10"

@@ -18,7 +18,7 @@ from radt.checkpoint import CheckpointError
 from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.run import CHECKPOINT
 from radt.experiments.trace import Contents, read_contents
-from radt.loading import WEIGHTS, Loaded, load
+from radt.loading import WEIGHTS, Loaded, load, shipped
 from radt.registry import UnknownNameError
 
 DEEPEST, MOST_FOLDERS = 4, 2000
@@ -46,11 +46,13 @@ class Library:
 
     def sources(self) -> list[Source]:
         """List shipped weights and the runs of the folder as they are now."""
-        shipped = [
+        first = shipped()
+        files = sorted(WEIGHTS.glob("*.safetensors"), key=lambda file: (file != first, file.name))
+        ready = [
             Source(f"{SHIPPED}-{file.stem}", f"{file.stem}, shipped weights", file, ())
-            for file in sorted(WEIGHTS.glob("*.safetensors"))
+            for file in files
         ]
-        return [*shipped, *(self._runs(self.folder) if self.folder is not None else ())]
+        return [*ready, *(self._runs(self.folder) if self.folder is not None else ())]
 
     def find(self, source_id: str) -> Source:
         """Return what an id stands for."""
