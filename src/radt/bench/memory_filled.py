@@ -22,8 +22,8 @@ class SearchedStore(RamStore):
 
     def __init__(self, index: Index, task: Tensor, like: Memory) -> None:
         super().__init__(like.spaces, like.config.context_len, like.embedder.width)
-        self.index, self.known = index, torch.arange(len(task))
-        number = self.known
+        self.index, number = index, torch.arange(len(task))
+        self.known = number.numpy()
         step, returns = torch.zeros_like(number), (number % RETURNS).float()
         self._numbers.append(number)
         self._entries.append(Entries(task, number, number, step, step, step + 1, returns))

@@ -152,7 +152,7 @@ def raw_search_in_task(index: Index, queries: Tensor, task: Tensor) -> Search:
     """Return the bare search in the keys of a query's task: taken out, multiplied, sorted."""
     one, table = unit(queries).float().split(1), _table(index)
     keys, _ = table.scaled(slice(None))
-    rows = [table.rows_of(number) for number in task.tolist()]
+    rows = [torch.from_numpy(table.rows_of(number)) for number in task.tolist()]
     return lambda at: (one[at] @ keys[rows[at]].T).topk(min(K, len(rows[at])))
 
 

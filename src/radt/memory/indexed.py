@@ -37,14 +37,14 @@ class StoreIndex:
             tasks = self._store.entries.task[first:]
             self._index.add(self._store.keys[first:], tasks, numbers[first:])
             self._newest = int(numbers[-1])
-        self._numbers = numbers
+        self._numbers, self._known = numbers, numbers.numpy()
 
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
         relevance, numbers = self._index.search(queries, k, partition)
-        return relevance, ids_of(self._numbers, numbers.cpu())
+        return relevance, ids_of(self._known, numbers.cpu())
 
 
 class SearchingStore(Store, Searchable, Protocol):

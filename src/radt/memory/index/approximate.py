@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.memory.index.checks import check_queries
-from radt.memory.index.few import Few, Gathered, answer, best_of_few, directions_of
+from radt.memory.index.few import Few, Gathered, answer, best_of_few, directions_of, lowest
 from radt.memory.index.flat import FlatIndex
 from radt.memory.index.rough import Directions
 from radt.memory.index.scan import FEW, nearest
-from radt.memory.index.table import KeyTable
+from radt.memory.index.table import KeyTable, Rows
 
 TRUSTED = 0.95  # a finder that was measured to find less is not asked
 
@@ -92,24 +92,25 @@ class ApproximateIndex:
         directions = directions_of(queries)
         rows = finder.raw(directions.astype(np.float32), finder.wanted(k))
         if finder.covered < self.table.size:
-            rows = np.hstack([rows, self._behind(finder.covered, directions, k)])
-        rows.sort(axis=1)  # of equal ones the last comes first
+            rows = np.concatenate([rows, self._behind(finder.covered, directions, k)], axis=1)
+        rows.sort(axis=1)
         best = best_of_few(self.table, directions, rows, k)
         return answer(self.table, *self._completed(best, directions, k), k)
 
     def _behind(self, first: int, directions: Directions, k: int) -> NDArray[np.int64]:
         """Name rows from `first` on that may be among the k best, [B, n]: all if they are few."""
-        later = range(first, self.table.size)
-        if len(directions) * len(later) <= FEW and not self.table.removed:
-            return np.tile(np.array(later), (len(directions), 1))
-        scores, rows = nearest(self.table, directions, k, later)
+        count, size = len(directions), self.table.size
+        if count * (size - first) <= FEW and not self.table.removed:
+            return np.arange(first, size)[None].repeat(count, axis=0)
+        scores, rows = nearest(self.table, directions, k, range(first, size))
         return np.where(np.isneginf(scores), -1, rows)
 
     def _completed(self, best: Few, directions: Directions, k: int) -> Few:
         """Compare every key for queries that were named fewer than there are."""
-        scores, enough = best[0], min(k, len(self))
-        if scores.shape[1] >= enough and scores[:, enough - 1].min() > -np.inf:
+        scores = best[0]
+        if scores.shape[1] == k and lowest(scores[:, -1]) > -np.inf:
             return best
+        enough = min(k, len(self))
         gathered = Gathered(len(scores), k)
         gathered.put(slice(None), best)
         short = np.flatnonzero(gathered.scores[:, enough - 1] == -np.inf)
@@ -131,6 +132,6 @@ class ApproximateIndex:
         return self.finder
 
 
-def unit_rows(table: KeyTable, rows: Tensor | slice) -> NDArray[np.float32]:
+def unit_rows(table: KeyTable, rows: Rows) -> NDArray[np.float32]:
     """Return keys scaled to length 1 in single precision, as Faiss takes them, [n, d]."""
     return table.directions(rows).float().numpy()

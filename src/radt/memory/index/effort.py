@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from radt.memory.index.approximate import Finder
 from radt.memory.index.few import best_of_few, directions_of
@@ -40,6 +39,6 @@ def measure_effort(finder: AdjustableFinder, table: KeyTable, most: int) -> None
         finder.effort = min(2 * finder.effort, most)
 
 
-def evenly(rows: int, count: int) -> Tensor:
+def evenly(rows: int, count: int) -> NDArray[np.int64]:
     """Choose so many of the first rows, at equal distances; all if there are not more."""
-    return torch.from_numpy(np.linspace(0, rows - 1, min(rows, count)).astype(np.int64))
+    return np.linspace(0, rows - 1, min(rows, count)).astype(np.int64)

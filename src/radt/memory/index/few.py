@@ -7,6 +7,7 @@ those of NumPy cost a third of those of torch.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,41 +25,51 @@ Answer = tuple[Tensor, Tensor]  # relevance [B, k], ids [B, k]
 def directions_of(queries: Tensor) -> NDArray[np.float64]:
     """Scale queries [B, d] to length 1, as `unit` does."""
     vectors = queries.numpy(force=True).astype(np.float64)
-    length = np.sqrt(np.matmul(vectors[:, None], vectors[:, :, None]))[:, 0]  # [B, 1]
-    if not math.isfinite(length.sum()):
-        raise ValueError(NO_NUMBER)
-    vectors /= np.maximum(length, SHORTEST)
+    for vector in vectors:  # one by one: most often there is one
+        length = math.sqrt(vector.dot(vector))
+        if not math.isfinite(length):
+            raise ValueError(NO_NUMBER)
+        vector /= max(length, SHORTEST)
     return vectors
 
 
 def best_of_few(
     table: KeyTable, directions: NDArray[np.float64], rows: NDArray[np.int64], k: int
 ) -> Few:
-    """Return the k best of rows [B, n], rising, -1 for none, to unit vectors [B, d], best first."""
+    """Return the k best of rows [B, n] to unit vectors [B, d], best first.
+
+    Rows rise; -1 stands for none, before all others.
+    """
     count, most = rows.shape
+    rows = rows[:, ::-1]  # of equal ones the newest comes first
     if rows.size * table.width <= AT_ONCE:
         grid = _on_the_grid(table, directions, rows)
     else:
         parts = np.array_split(np.arange(count), min(count, 1 + rows.size * table.width // AT_ONCE))
         grid = np.concatenate([_on_the_grid(table, directions[at], rows[at]) for at in parts])
-    grid[rows < 0] = -np.inf
-    newest_first = grid * -most - np.arange(most)  # whole numbers, so no two are equal
-    place = newest_first.argsort(axis=1)[:, :k]
+    if most and lowest(rows[:, -1]) < 0:
+        grid[rows < 0] = np.inf
+    place = grid.argsort(axis=1, kind="stable")[:, :k]
     if count > 1:
         place += (np.arange(count) * most)[:, None]
-    return (grid.take(place) / GRID).astype(np.float32), rows.take(place)
+    return (grid.take(place) / -GRID).astype(np.float32), rows.take(place)
 
 
 def _on_the_grid(
     table: KeyTable, directions: NDArray[np.float64], rows: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Compare queries [b, d] with rows of their own: cosines [b, n] in steps of the grid."""
+    """Compare queries [b, d] with rows of their own: negative cosines on the grid, [b, n]."""
     keys, length = table.few(rows)  # [b, n, d], [b, n]
     cosine: NDArray[np.float64] = np.matmul(keys, directions[:, :, None])[:, :, 0]
     cosine /= length
-    cosine *= GRID
+    cosine *= -GRID
     np.rint(cosine, out=cosine)
     return cosine
+
+
+def lowest(column: NDArray[Any]) -> float:
+    """Return the lowest of few numbers; of one, in a tenth of the time that NumPy takes."""
+    return float(min(column.tolist(), default=0))
 
 
 class Gathered:
@@ -77,11 +88,12 @@ class Gathered:
 def answer(table: KeyTable, scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> Answer:
     """Name rows by their ids and fill up to k columns: -inf and -1 where there is nothing."""
     ids = table.ids(rows)
-    ids[scores == -np.inf] = -1
+    if scores.shape[1] and lowest(scores[:, -1]) == -np.inf:
+        ids[scores == -np.inf] = -1
     if (short := k - scores.shape[1]) > 0:
         scores = np.pad(scores, ((0, 0), (0, short)), constant_values=-np.inf)
         ids = np.pad(ids, ((0, 0), (0, short)), constant_values=-1)
     relevance, found = torch.from_numpy(scores), torch.from_numpy(ids)
-    if table.device.type == "cpu":
+    if table.on_cpu:
         return relevance, found
     return relevance.to(table.device), found.to(table.device)

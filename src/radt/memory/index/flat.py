@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.memory.index.checks import check_queries
@@ -54,17 +55,21 @@ class FlatIndex:
             return self._one_by_one(directions, k, partition, members)
         rows = np.full((len(partition), longest), -1)
         for row, number in enumerate(partition):
-            rows[row, : len(members[number])] = members[number].numpy()
+            rows[row, longest - len(members[number]) :] = members[number]
         return best_of_few(self.table, directions, rows, k)
 
     def _one_by_one(
-        self, directions: Directions, k: int, partition: list[int], members: dict[int, Tensor]
+        self,
+        directions: Directions,
+        k: int,
+        partition: list[int],
+        members: dict[int, NDArray[np.int64]],
     ) -> Few:
         """Search one partition after the other, each for all that ask for it."""
         gathered, asked = Gathered(len(partition), k), np.array(partition)
         for number, own in members.items():
             who = np.flatnonzero(asked == number)
-            gathered.put(who, nearest(self.table, directions[who], k, own.to(self.table.device)))
+            gathered.put(who, nearest(self.table, directions[who], k, own))
         return gathered.scores, gathered.rows
 
 

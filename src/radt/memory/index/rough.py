@@ -27,9 +27,6 @@ def candidates(
 
     Only those count that may reach the `floor` [B]: so much was found elsewhere already.
     """
-    if len(directions) == 1 and table.device.type == "cpu":
-        column = _candidates_of_one(table, directions[0], k, block, float(floor[0]))
-        return np.zeros_like(column), column
     keys, factor = table.scaled(block)
     queries = torch.from_numpy(directions.astype(np.float32)).to(table.device)
     cosine = (queries @ keys.T).mul_(factor)  # [B, n]
@@ -51,12 +48,13 @@ def _reached_by(cosine: Tensor, k: int) -> Tensor:
     return cosine.topk(k, sorted=False).values.amin(1)
 
 
-def _candidates_of_one(
+def candidates_of_one(
     table: KeyTable, direction: NDArray[np.float64], k: int, block: Rows, floor: float
 ) -> NDArray[np.int64]:
     """Do the same for one query [d] in NumPy, which takes half the time where little is done."""
-    keys, factor = (tensor.numpy() for tensor in table.scaled(block))
-    cosine = (keys @ direction.astype(np.float32)) * factor  # [n]
+    keys, factor = table.scaled_arrays(block)
+    cosine: NDArray[np.float32] = keys @ direction.astype(np.float32)  # [n]
+    cosine *= factor
     if table.removed:
         cosine[~table.living(block).numpy()] = -np.inf
     largest, count = cosine, len(cosine)

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from radt.memory.index.few import Few, Gathered, best_of_few
-from radt.memory.index.rough import Directions, candidates
+from radt.memory.index.rough import Directions, candidates, candidates_of_one
 from radt.memory.index.table import KeyTable, Rows
 from radt.memory.similarity import best_first, similarity
 
@@ -24,7 +23,9 @@ FEW = 512  # keys that are all compared exactly
 MANY = 16  # one key in so many: with more candidates it is quicker to compare all
 
 
-def nearest(table: KeyTable, directions: Directions, k: int, rows: Tensor | range) -> Few:
+def nearest(
+    table: KeyTable, directions: Directions, k: int, rows: NDArray[np.int64] | range
+) -> Few:
     """Return the k best of some rows, given in rising order, for each unit vector [B, d].
 
     Removed rows are passed over. Scores and rows are [B, n], n at most k; absent: -inf.
@@ -39,7 +40,9 @@ def nearest(table: KeyTable, directions: Directions, k: int, rows: Tensor | rang
     return gathered.scores, gathered.rows
 
 
-def _nearest(table: KeyTable, directions: Directions, k: int, rows: Tensor | range) -> Few:
+def _nearest(
+    table: KeyTable, directions: Directions, k: int, rows: NDArray[np.int64] | range
+) -> Few:
     best = np.zeros((len(directions), 0), np.float32), np.zeros((len(directions), 0), np.int64)
     for block in _blocks(rows):
         newer = _best_of_block(table, directions, k, block, best[0])
@@ -47,7 +50,7 @@ def _nearest(table: KeyTable, directions: Directions, k: int, rows: Tensor | ran
     return best
 
 
-def _blocks(rows: Tensor | range) -> Iterator[Rows]:
+def _blocks(rows: NDArray[np.int64] | range) -> Iterator[Rows]:
     for start in range(0, len(rows), BLOCK):
         part = rows[start : start + BLOCK]
         yield slice(part.start, part.stop) if isinstance(part, range) else part
@@ -68,6 +71,9 @@ def _best_of_block(
     if size <= FEW or torch.get_float32_matmul_precision() != "highest":
         return _compare_all(table, directions, k, block)
     floor = best[:, -1] if best.shape[1] == k else np.full(len(best), -np.inf, np.float32)
+    if len(directions) == 1 and table.on_cpu:
+        column = candidates_of_one(table, directions[0], k, block, float(floor[0]))
+        return best_of_few(table, directions, _rows(block, column)[None], k)
     query, column = candidates(table, directions, k, block, floor)
     count = np.bincount(query, minlength=len(directions))
     crowded = count > max(2 * k, size // MANY)
@@ -88,11 +94,10 @@ def _compare(
     row: NDArray[np.int64],
 ) -> Few:
     """Compare pairs of a query and a row, both rising, exactly."""
-    if len(directions) == 1:
-        return best_of_few(table, directions, row[None], k)
     count = np.bincount(query, minlength=len(directions))
-    rows = np.full((len(count), int(count.max())), -1)
-    rows[query, np.arange(len(query)) - (count.cumsum() - count)[query]] = row
+    most = int(count.max())
+    rows = np.full((len(count), most), -1)
+    rows[query, np.arange(len(query)) + (most - count.cumsum())[query]] = row
     return best_of_few(table, directions, rows, k)
 
 
@@ -108,6 +113,6 @@ def _compare_all(table: KeyTable, directions: Directions, k: int, block: Rows) -
 
 def _rows(block: Rows, column: NDArray[np.int64]) -> NDArray[np.int64]:
     found: NDArray[np.int64] = (
-        column + block.start if isinstance(block, slice) else block.cpu().numpy()[column]
+        column + block.start if isinstance(block, slice) else block.take(column)
     )
     return found

@@ -145,7 +145,7 @@ class PostgresStore:
         relevance, numbers = self.server.run(
             lambda connection: search(connection, queries, k, partition, newest)
         )
-        return relevance, ids_of(self.numbers, numbers)
+        return relevance, ids_of(self.numbers.numpy(), numbers)
 
     def refresh(self) -> None:
         """Take in what others have written and removed since."""
