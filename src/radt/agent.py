@@ -25,6 +25,8 @@ from radt.methods.method import Keeps, Method, Shares
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Retrieval
 
+EXPLORED = ("farthest", "doubts", "failures")  # columns of the trials that say when to explore
+
 
 @dataclass(frozen=True)
 class ActionRule:
@@ -234,7 +236,7 @@ class Agent:
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come."""
         trials = self.trials
-        names = ("trial", "solved", "farthest", "doubts", "failures", "tasks_started")
+        names = ("trial", "solved", *EXPLORED, "tasks_started")
         progress = (*(getattr(trials, name) for name in names[:-1]), self._tasks_started)
         tensors = [torch.from_numpy(column) for column in progress]
         kept = self.actor.kept() if isinstance(self.actor, Keeps) else {}
@@ -253,7 +255,7 @@ class Agent:
             self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
-        for name in ("farthest", "doubts", "failures"):  # older files do not tell
+        for name in EXPLORED:  # older files do not tell
             getattr(self.trials, name)[:] = progress.get(name, torch.zeros(self.slots)).numpy()
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True
