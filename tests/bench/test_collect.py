@@ -112,6 +112,9 @@ def test_mazes_are_measured_with_the_lighter_way_too(
         assert side["ours"]["transitions"] == 10 * 832
         assert side["ratio"] == pytest.approx(side["ours"]["steady_rate"] / 200)
         assert len(side["returns"]["sb3_contrib"]) == len(side["returns"]["ours"]) == 8
+    beside_full = record["light"]["beside_full"]
+    assert beside_full["full"] == record["returns"]["ours"]
+    assert beside_full["ours"] == record["light"]["returns"]["ours"]
     assert not set(record["returns"]["tasks"]) & set(range(300, 320))
     said = capsys.readouterr().out.splitlines()
     assert said[-1] == f"ratio {record['ratio']:.2f}"

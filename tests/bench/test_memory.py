@@ -18,7 +18,14 @@ from radt.bench.memory import Asked, Place, bench_memory, content_bytes, plan, r
 from radt.bench.memory_claims import claims, fastest_by_size
 from radt.bench.memory_filled import filled_index, filled_memory
 from radt.bench.memory_keys import RealKeys, real_keys, turned, walked
-from radt.bench.memory_reads import Read, exact_kth, flat_against_faiss, measure, milliseconds
+from radt.bench.memory_reads import (
+    Read,
+    exact_kth,
+    flat_against_faiss,
+    measure,
+    milliseconds,
+    taking_turns,
+)
 from radt.bench.memory_record import MemoryRecord
 from radt.data import Dataset
 from radt.envs import SUITES
@@ -127,11 +134,20 @@ def test_an_exact_index_finds_all_and_a_read_is_described(like: Memory) -> None:
     assert blind.recall == 0
 
 
+def test_reads_take_turns_with_queries_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radt.bench.memory_reads.WARM_UP", 2)
+    asked = list[tuple[str, int]]()
+    ways = {name: lambda at, name=name: asked.append((name, at)) for name in ("ours", "raw")}
+    spent = taking_turns(ways, count=4)
+    assert asked[:4] == [("ours", 0), ("raw", 2), ("ours", 1), ("raw", 3)]
+    assert {name: len(times) for name, times in spent.items()} == {"ours": 4, "raw": 4}
+
+
 def test_reads_stop_when_it_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("radt.bench.memory_reads.LONGEST", 0.0)
     asked = list[int]()
     spent = milliseconds(asked.append, count=50)
-    assert asked == [*range(20), *range(20)]  # warming up, then timed
+    assert asked == list(range(40))  # 20 to warm up, then 20 that are timed
     assert len(spent) == 20
 
 

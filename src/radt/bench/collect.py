@@ -94,7 +94,7 @@ def bench_collect(
     rate = baseline_rate(theirs)
     runs = sorted((run for process in theirs for run in process), key=lambda run: run.task)
     known = runs if returns else None
-    measured = {
+    measured: dict[str, Any] = {
         "env": env,
         "source": source,
         **compared(setting, config, ours, rate, known),
@@ -108,6 +108,9 @@ def bench_collect(
         },
         "light": None if light is None else compared(setting, lighter, light, rate, known),
     }
+    if light is not None:
+        full = ("full", ours.late_returns)
+        measured["light"]["beside_full"] = compare_returns(setting, light.late_returns, *full)
     return with_provenance("collect", measured, ours.steady_rate / rate)
 
 
@@ -232,31 +235,42 @@ def compared(
     runs: Sequence[BaselineRun] | None,
 ) -> dict[str, Any]:
     """Put one of our collections beside the baseline."""
+    returns = None
+    if runs is not None:
+        theirs = (BASELINES[setting.source].module, [run.late_return for run in runs])
+        returns = compare_returns(setting, ours.late_returns, *theirs)
+        if returns is None:
+            raise RunError("some task finished no episode, so returns cannot be compared")
     return {
         "hyper_parameters": asdict(config),
         "ours": {"workers": setting.workers, **asdict(ours)},
-        "returns": None if runs is None else compare_returns(setting, ours.late_returns, runs),
+        "returns": returns,
         "ratio_of_whole_runs": ours.transitions / ours.seconds / rate,
         "ratio": ours.steady_rate / rate,
     }
 
 
 def compare_returns(
-    setting: Setting, late: Sequence[float | None], runs: Sequence[BaselineRun]
-) -> dict[str, Any]:
-    """Say whether our mean return lies in the 95 % interval of the baseline's."""
-    ours = np.array(late, dtype=float)  # [task]
-    theirs = np.array([run.late_return for run in runs], dtype=float)  # [task]
+    setting: Setting,
+    late: Sequence[float | None],
+    others: str,
+    other_late: Sequence[float | None],
+) -> dict[str, Any] | None:
+    """Say whether our mean return lies in the 95 % interval of the others'.
+
+    None if a collection was so short that some task finished no episode.
+    """
+    ours, theirs = np.array(late, dtype=float), np.array(other_late, dtype=float)  # [task]
     if np.isnan(ours).any() or np.isnan(theirs).any():
-        raise RunError("some task finished no episode, so returns cannot be compared; give more")
+        return None
     interval = _interval(theirs)
     return {
         "tasks": list(setting.sampled),
         "episodes": LATE_EPISODES,
         "ours": ours.tolist(),
-        BASELINES[setting.source].module: theirs.tolist(),
+        others: theirs.tolist(),
         "our_mean": float(ours.mean()),
-        "interval": asdict(interval),  # of the baseline's mean, tasks resampled
+        "interval": asdict(interval),  # of the others' mean, tasks resampled
         "difference": asdict(_interval(ours - theirs)),
         "inside": bool(interval.low <= ours.mean() <= interval.high),
     }
@@ -291,15 +305,20 @@ def _side(name: str, side: Mapping[str, Any], baseline: str) -> list[tuple[str, 
         (f"{name}, transitions/s", f"{ours['steady_rate']:,.0f}"),
         (f"{name}, ratio with start-up and files", f"{side['ratio_of_whole_runs']:.1f}"),
     ]
-    if returns is not None:
-        verdict = "inside" if returns["inside"] else "outside"
-        rows += [
-            (f"{name}, return on {len(returns['tasks'])} tasks", f"{returns['our_mean']:.2f}"),
-            (f"{baseline}, return", _span(returns["interval"])),
-            ("difference", _span(returns["difference"])),
-            (f"{name} in the interval of {baseline}", verdict),
-        ]
-    return rows
+    rows += _beside(name, baseline, returns)
+    return rows + _beside(name, "radt", side.get("beside_full"))
+
+
+def _beside(name: str, others: str, returns: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if returns is None:
+        return []
+    verdict = "inside" if returns["inside"] else "outside"
+    return [
+        (f"{name}, return on {len(returns['tasks'])} tasks", f"{returns['our_mean']:.2f}"),
+        (f"{others}, return", _span(returns["interval"])),
+        ("difference", _span(returns["difference"])),
+        (f"{name} in the interval of {others}", verdict),
+    ]
 
 
 def main(

@@ -116,26 +116,42 @@ def timed(
 ) -> dict[str, NDArray[np.float64]]:
     """Read in every way, one query at a time: milliseconds, [reads] each."""
     one, its, start = queries.split(1), task.split(1), torch.zeros(1, dtype=torch.int64)
-    ways: dict[str, Search] = {
-        "all": lambda at: memory.search(one[at], K),
-        "raw": raw_search(index, queries),
-        "own": lambda at: memory.search(one[at], K, its[at]),
-        "own raw": raw_search_in_task(index, queries, task),
-        "retrieve": lambda at: memory.retrieve(one[at], its[at], start),
-    }
-    return {name: milliseconds(search, len(one)) for name, search in ways.items()}
+    beside: tuple[dict[str, Search], ...] = (
+        {"all": lambda at: memory.search(one[at], K), "raw": raw_search(index, queries)},
+        {
+            "own": lambda at: memory.search(one[at], K, its[at]),
+            "own raw": raw_search_in_task(index, queries, task),
+        },
+        {"retrieve": lambda at: memory.retrieve(one[at], its[at], start)},
+    )
+    took = [taking_turns(ways, len(one)) for ways in beside]
+    return {name: spent for part in took for name, spent in part.items()}
 
 
 def milliseconds(action: Search, count: int) -> NDArray[np.float64]:
     """Time an action until all queries had theirs or it is enough."""
-    for at in range(min(WARM_UP, count)):
-        action(at)
-    begun, spent = time.perf_counter(), list[float]()
-    while len(spent) < count and (len(spent) < LEAST or time.perf_counter() - begun < LONGEST):
-        before = time.perf_counter()
-        action(len(spent))
-        spent.append(1000 * (time.perf_counter() - before))
-    return np.array(spent)
+    return taking_turns({"alone": action}, count)["alone"]
+
+
+def taking_turns(ways: dict[str, Search], count: int) -> dict[str, NDArray[np.float64]]:
+    """Time ways of reading until all queries had theirs or it is enough.
+
+    They take turns, with queries far apart, so that a busy machine or a filled cache serves none of
+    them better than the other.
+    """
+    apart = count // len(ways)
+    spent: dict[str, list[float]] = {name: [] for name in ways}
+    begun, rounds = time.perf_counter(), 0
+    while rounds < count + WARM_UP and (
+        rounds < LEAST + WARM_UP or time.perf_counter() - begun < LONGEST
+    ):
+        for place, (name, search) in enumerate(ways.items()):
+            at = (rounds + place * apart) % count
+            before = time.perf_counter()
+            search(at)
+            spent[name].append(1000 * (time.perf_counter() - before))
+        rounds += 1
+    return {name: np.array(times[WARM_UP:]) for name, times in spent.items()}
 
 
 def raw_search(index: Index, queries: Tensor) -> Search:
