@@ -17,6 +17,7 @@ from torch import Tensor
 from radt.memory.similarity import similarity, unit
 
 DedupOrder = Literal["return", "chronological"]
+COMPARED_AT_ONCE = 1024  # entries of a task, with all that are kept of it
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,25 @@ def deduplicate(
     for task in entries.task.unique():
         rows = (entries.task == task).nonzero().squeeze(1)
         rows = rows[torch.sort(rank[rows], stable=True).indices]
-        directions = unit(keys[rows])
-        close = similarity(directions, directions) > threshold  # [n, n]
-        close &= entries.episode[rows][:, None] != entries.episode[rows][None, :]
-        keep[rows] = _greedy(close)
+        keep[rows] = _distinct(unit(keys[rows]), entries.episode[rows], threshold)
     return keep
+
+
+def _distinct(directions: Tensor, episode: Tensor, threshold: float) -> Tensor:
+    """Keep each row unless one kept before it is close, [n, d], [n] -> [n].
+
+    A block at a time is compared with what is kept, since a task may have very many short episodes.
+    """
+    kept = torch.zeros(len(directions), dtype=torch.bool)
+
+    def close(some: Tensor, others: Tensor) -> Tensor:
+        alike = similarity(directions[some], directions[others]) > threshold
+        return alike & (episode[some][:, None] != episode[others][None, :])
+
+    for block in torch.arange(len(directions)).split(COMPARED_AT_ONCE):
+        new = block[~close(block, kept.nonzero().squeeze(1)).any(1)]
+        kept[new] = _greedy(close(new, new))
+    return kept
 
 
 def _greedy(close: Tensor) -> Tensor:
