@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
 
 from radt.agent import ActionRule, Agent, Target
 from radt.experiments.witness import Witness
@@ -46,6 +50,32 @@ def test_an_agent_says_how_likely_its_actions_were() -> None:
     assert agent.chances[0, action] > 0
     agent.observe(0.0, False, False)
     assert agent.chances is None
+
+
+def test_chances_are_the_ones_drawn_from_on_a_known_way() -> None:
+    """The first of two rewards is found in trial 1: until it pays again, nobody explores."""
+    drawn, explored = [], []
+
+    class Noting(ActionRule):
+        def choose(
+            self, logits: Tensor, uniform: NDArray[np.float64], exploring: NDArray[np.bool_]
+        ) -> NDArray[np.int64]:
+            weights = self.weigh(logits, exploring)[0]
+            drawn.append(weights / weights.sum())
+            explored.append(bool(exploring[0]))
+            return super().choose(logits, uniform, exploring)
+
+    spaces = replace(TOY_GRID.spaces, solved_above=1.0)
+    rule = Noting(temperature=0.5, explore_temperature=2.0)
+    agent = Agent(build_method("ra-dt", spaces), Target(9.0), rule)
+    for _ in range(2):
+        for step in range(4):
+            agent.act([0, step])
+            assert agent.chances is not None
+            np.testing.assert_array_equal(agent.chances[0], drawn[-1])
+            agent.observe(float(step == 1), step == 3, False)
+    assert explored == [True] * 4 + [False, False, True, True]
+    assert not agent.trials.solved.any()
 
 
 def test_continuous_actions_have_no_chances() -> None:

@@ -156,7 +156,7 @@ class Agent:
         """
         if self._decided is None:
             return None
-        weights = self.rule.weigh(self._decided, ~self.trials.solved[self._acting])
+        weights = self.rule.weigh(self._decided, self.trials.exploring(self._acting))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     @property
