@@ -21,6 +21,7 @@ from radt.methods import METHODS
 
 Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
+TRAINING_TASKS = "training-tasks"  # as many of those that were learned from as are tested on
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class EvaluateConfig:
 
     trials: int = 40
     rule: ActionRule = field(default_factory=ActionRule)
-    also_on: tuple[str, ...] = ()  # other environments with the same spaces, same weights
+    also_on: tuple[str, ...] = ()  # environments with the same spaces, or `training-tasks`
     validation_trials: int = 10  # trials of an evaluation during training
 
     def __post_init__(self) -> None:

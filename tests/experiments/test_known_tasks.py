@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from radt.checkpoint import load_checkpoint
-from radt.config import compose
+from radt.config import TRAINING_TASKS, compose
 from radt.data import Dataset
 from radt.experiments.compare import Comparison
+from radt.experiments.evaluate import trials_of
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import Run, dataset_path, known_tasks
@@ -64,3 +65,18 @@ def test_only_algorithm_distillation_skips_a_thousand_episodes() -> None:
 def test_references_that_know_grids_only_are_left_out_of_a_comparison() -> None:
     assert Comparison("maze-runner-15x15", ("dt",)).references == ("replay",)
     assert Comparison("dark-room-10x10", ("dt",)).references == ("replay", "sweep")
+
+
+def test_training_tasks_are_lived_through_beside_the_unseen_ones(run: Run) -> None:
+    folder = dataset_path(run.config)
+    folder.mkdir(parents=True)
+    toy_dataset(replace(TOY_GRID, train_tasks=(3, 0, 1)), folder)
+    beside = trials_of(run, TRAINING_TASKS)
+    assert set(beside.tasks) <= {0, 1, 3}
+    assert len(beside.tasks) == min(3, len(TOY_GRID.eval_tasks))
+    assert trials_of(run) == replace(beside, tasks=TOY_GRID.eval_tasks)
+
+
+def test_mazes_are_tested_on_training_tasks_too() -> None:
+    config, _ = compose(preset_layers("maze-runner-15x15", "dt", "laptop"))
+    assert config.evaluate.also_on == (TRAINING_TASKS,)

@@ -46,7 +46,7 @@ class Analysis(ComputingVerb):
         loaded = load(source or shipped(), self.common.device)
         if source is not None and (source / "config.json").is_file():
             run = Run(read_config(source), source)
-            return loaded, replace(trials_of(run, run.suite), count=self.trials)
+            return loaded, replace(trials_of(run), count=self.trials)
         suite, card = SUITES[loaded.card.env], loaded.card
         return loaded, Trials(suite, suite.eval_tasks, self.trials, loaded.rule, card.seed)
 

@@ -66,7 +66,7 @@ def compare_ways(folder: Path) -> list[dict[str, Any]]:
     found = []
     for way in WAYS:
         method = load_method(run)
-        trials = trials_of(run, run.suite)
+        trials = trials_of(run)
         trials = replace(trials, rule=way.rule or trials.rule)
         torch.manual_seed(run.config.seed)  # of the dropout
         with dropped(method, way.dropout):

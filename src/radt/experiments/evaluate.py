@@ -12,6 +12,7 @@ import numpy as np
 
 from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import load_checkpoint
+from radt.config import TRAINING_TASKS
 from radt.costs import count_parameters
 from radt.envs.suite import SUITES, TaskSuite, found_above
 from radt.experiments.choices import recall
@@ -103,12 +104,12 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None, how: Live =
     choices = recall(run.out / CHOICES)  # as many threads as in training
     method = load_method(run)
     tracker = run.tracker()
-    config, trials = run.config, trials_of(run, run.suite)
+    config, trials = run.config, trials_of(run)
     with watch.phase("evaluate"):
         result = how(method, trials, tracker, trace)
         variants = {
-            name: _variant(how, method, trials_of(run, SUITES[name]), tracker)
-            for name in config.evaluate.also_on
+            place: _variant(how, method, trials_of(run, place), tracker)
+            for place in config.evaluate.also_on
         }
     tracker.close()
     embeddings = settle(getattr(method, "embedder", None)) or None  # before measuring adds its own
@@ -147,10 +148,15 @@ def validate(run: Run, method: Method) -> Mapping[str, float]:
     }
 
 
-def trials_of(run: Run, suite: TaskSuite) -> Trials:
-    """Return what a run is tested on, in its own environment or in another with its spaces."""
-    config = run.config.evaluate
-    return Trials(suite, run.tasks[1], config.trials, config.rule, run.config.seed)
+def trials_of(run: Run, place: str | None = None) -> Trials:
+    """Return what a run is tested on: its own test tasks, or one of the places of `also_on`."""
+    config, suite, (known, tasks) = run.config.evaluate, run.suite, run.tasks
+    if place == TRAINING_TASKS:
+        spread = np.linspace(0, len(known) - 1, min(len(tasks), len(known)))
+        tasks = tuple(known[int(at)] for at in spread)
+    elif place is not None:
+        suite = SUITES[place]
+    return Trials(suite, tasks, config.trials, config.rule, run.config.seed)
 
 
 def load_method(run: Run) -> Method:

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from radt.collect import SOURCES
-from radt.config import Layer, RunConfig, compose
+from radt.config import TRAINING_TASKS, Layer, RunConfig, compose
 from radt.decode import leaves
 from radt.envs.suite import SUITES
 from radt.methods import METHODS
@@ -136,7 +136,12 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ fr
     "dark-key-door-20x20-persist": {"context_len": 100},
     "dark-key-door-40x20": {"context_len": 100, "batch_size": 32},
     "dark-key-door-40x20-persist": {"context_len": 100, "batch_size": 32},
-    "maze-runner-15x15": {"source": "ppo-lstm", "retrieve_every": 25, "ad": {"skip": 1000}},
+    "maze-runner-15x15": {
+        "source": "ppo-lstm",
+        "retrieve_every": 25,
+        "ad": {"skip": 1000},
+        "also_on": (TRAINING_TASKS,),
+    },
 }
 
 
@@ -206,5 +211,7 @@ def _environment_layers(env: str, method: str) -> list[Layer]:
     elif "context_len" in memory and "context_len" in entry.options.__dataclass_fields__:
         options["context_len"] = memory["context_len"]
     learn = {"batch_size": values["batch_size"]} if "batch_size" in values else {}
-    changes = {name: part for name, part in (("options", options), ("learn", learn)) if part}
+    evaluate = {"also_on": values["also_on"]} if "also_on" in values else {}
+    said = (("options", options), ("learn", learn), ("evaluate", evaluate))
+    changes = {name: part for name, part in said if part}
     return [Layer(f"environment {env}", changes)] if changes else []

@@ -9,7 +9,7 @@ never touched. Each score becomes one line of `results/tuning.jsonl`.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from radt.agent import ActionRule
 from radt.checkpoint import load_checkpoint
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
-from radt.envs.suite import SUITES, found_above
-from radt.experiments.evaluate import Trials, live, load_method
+from radt.envs.suite import found_above
+from radt.experiments.evaluate import Trials, live, load_method, trials_of
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import Run, build, collect
@@ -61,10 +61,10 @@ def tune(one: Try) -> None:
     run = Run(config, one.out, threads=one.threads)
     trained = _trained(run, one.weights, watch)
     for rule in [_rule(text) for text in one.rules] or [config.evaluate.rule]:
-        for name in (one.env, *config.evaluate.also_on):
-            count = config.evaluate.trials
-            trials = Trials(SUITES[name], run.tasks[1], count, rule, config.seed)
-            _record(one, config, trials, live(trained, trials, Tracker()), watch)
+        for place in (None, *config.evaluate.also_on):
+            trials = replace(trials_of(run, place), rule=rule)
+            result = live(trained, trials, Tracker())
+            _record(one, config, trials, place, result, watch)
 
 
 def _trained(run: Run, weights: Path | None, watch: Stopwatch) -> Method:
@@ -84,7 +84,12 @@ def _rule(text: str) -> ActionRule:
 
 
 def _record(
-    one: Try, config: RunConfig, trials: Trials, result: ICLResult, watch: Stopwatch
+    one: Try,
+    config: RunConfig,
+    trials: Trials,
+    place: str | None,
+    result: ICLResult,
+    watch: Stopwatch,
 ) -> None:
     """Append one line about one score."""
     score = nested_interval(late_score(result.returns)[None], np.random.default_rng(0))
@@ -96,7 +101,7 @@ def _record(
         "set": list(one.set),
         "weights": None if one.weights is None else one.weights.parent.name,
         "config": config.to_json(),  # the presets that `set` changes may change, too
-        "tested_on": trials.suite.name,
+        "tested_on": place or one.env,
         "action_rule": asdict(trials.rule),
         "score": round(score.mean, 2),
         "ci95_tasks": [round(score.low, 2), round(score.high, 2)],
