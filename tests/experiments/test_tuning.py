@@ -25,7 +25,7 @@ def test_a_line_says_the_whole_config(tmp_path: Path, monkeypatch: pytest.Monkey
     trials = Trials(SUITES[ENV], tasks, 40, config.evaluate.rule, config.seed)
     result = ICLResult(np.ones((16, 40)), np.zeros((16, 40), dtype=np.int64))
     one = tuning.Try(ENV, "ra-dt+", ("learn.updates=1000",))
-    tuning._record(one, config, trials, result, Stopwatch())
+    tuning._record(one, config, trials, None, result, Stopwatch())
     line = json.loads((tmp_path / "tuning.jsonl").read_text())
     assert from_json(line["config"]) == config
     assert (line["tested_on"], line["score"]) == (ENV, 1.0)
