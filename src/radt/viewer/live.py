@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from radt.agent import Agent
+from radt.agent import EXPLORED, Agent
 from radt.envs.suite import TaskSuite
 from radt.experiments.witness import Part, Witness
 from radt.icl import env_seed
@@ -21,6 +22,7 @@ SECONDS_AT_ONCE = 0.15  # that one run computes while others wait
 MOST_TOP_L = 200
 MOST_ALPHA, MOST_TEMPERATURE = 10.0, 5.0
 RULE, SEARCH = ("temperature", "explore_temperature"), ("alpha", "top_l", "retrieve_every")
+KNOWN = ("solved", *EXPLORED)  # what trials have shown of a task
 
 Event = dict[str, Any]
 
@@ -87,7 +89,7 @@ class LiveRun:
         self.steps = 0
         self._witness = Witness(self.agent)
         self._remembering = self.agent.actor  # what is put back when the memory comes back
-        self._solved = False
+        self._known: dict[str, NDArray[Any]] = {}  # what its trials had shown until then
         self._obs, _ = self.env.reset(seed=env_seed(seed, task))
 
     def ground(self) -> dict[str, Any]:
@@ -117,10 +119,12 @@ class LiveRun:
         if before.memory == self.settings.memory:
             return []
         if self.settings.memory:
-            self.agent.actor, self.agent.trials.solved[:] = self._remembering, self._solved
+            self.agent.actor = self._remembering
+            for name, column in self._known.items():
+                getattr(self.agent.trials, name)[:] = column
         else:
             self._remembering = self.agent.actor
-            self._solved = bool(self.agent.trials.solved[0])
+            self._known = {name: getattr(self.agent.trials, name).copy() for name in KNOWN}
             self._without_memory()
         self._turn()
         self.agent.abandon()
@@ -140,9 +144,10 @@ class LiveRun:
             memory.config = replace(memory.config, **_only(values, SEARCH))
 
     def _without_memory(self) -> None:
-        """Put a newborn in the agent's place: it has lived through nothing and solved nothing."""
+        """Put a newborn in the agent's place: it has lived through nothing and knows no way."""
         self.agent.actor = self.agent.method.actor(1)
-        self.agent.trials.solved[:] = False
+        for name in KNOWN:
+            getattr(self.agent.trials, name)[:] = 0
 
     def _step(self) -> list[Event]:
         with self._witness:
