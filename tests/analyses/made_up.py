@@ -8,17 +8,26 @@ import numpy as np
 
 from radt.agent import ActionRule
 from radt.analyses.relive import Lives
+from radt.envs.suite import SUITES
 from radt.experiments.evaluate import Trials
 from radt.trajectory import Trajectory
 from tests.toys import TOY_GRID
 
 Cells = Sequence[tuple[int, int]]
 TASKS = TOY_GRID.eval_tasks
+GOALS = (1.0, 2.0, 3.0)  # of the mazes
 
 
 def toy_trials(count: int) -> Trials:
     """Say what is lived through on the toy grid."""
     return Trials(TOY_GRID, TASKS, count, ActionRule(), seed=0)
+
+
+def maze_trials(count: int) -> Trials:
+    """Say what is lived through in mazes of one, two and three goals."""
+    mazes = SUITES["maze-runner-15x15"]
+    goals = {mazes.optimal_return(task): task for task in mazes.eval_tasks}
+    return Trials(mazes, tuple(goals[wanted] for wanted in GOALS), count, ActionRule(), seed=0)
 
 
 def episode(cells: Cells, paid: Sequence[int] = (), task: int = TASKS[0]) -> Trajectory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from radt.experiments.run import RunError
 from radt.methods.ra_dt import RADT
 from radt.model.attention import CrossAttention
 from radt.trajectory import Batch
-from tests.analyses.made_up import TASKS, toy_trials
+from tests.analyses.made_up import GOALS, TASKS, maze_trials, toy_trials
 from tests.contracts.method import OPTIONS, build_method
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -86,13 +87,13 @@ def test_who_has_arrived_is_no_longer_on_the_way() -> None:
 def test_good_chunks_are_imitated_and_bad_ones_are_told_apart() -> None:
     kept = [moment(RIGHT, 12.0), moment(DOWN, 0.0), moment(RIGHT, 12.0, TASKS[1])]
     followed = follow(Copying(), kept)  # type: ignore[arg-type]
-    good = respond(followed, is_good(TOY_GRID, {}))
+    good = respond(followed, is_good(toy_trials(1), {}))
     assert good.decisions == 2
     assert good.word == "imitated"
     assert good.agrees is not None
     assert good.agrees.mean == pytest.approx(2 / 3)
     assert "A good chunk is imitated" in in_words("good", good)
-    bad = respond(followed, is_bad(TOY_GRID))
+    bad = respond(followed, is_bad(toy_trials(1)))
     assert bad.decisions == 1
     never = respond(followed, lambda *_: False)
     assert never.word == "never retrieved"
@@ -102,14 +103,26 @@ def test_good_chunks_are_imitated_and_bad_ones_are_told_apart() -> None:
 
 def test_a_good_trial_earns_most_of_what_is_possible() -> None:
     optimum = TOY_GRID.optimal_return(TASKS[0])
-    good = is_good(TOY_GRID, {})
+    good = is_good(toy_trials(1), {})
     assert good(TASKS[0], optimum)
     assert not good(TASKS[0], 0.7 * optimum)
-    unknown = is_good(TOY_REACH, {4: 5.0})
+    unknown = is_good(replace(toy_trials(1), suite=TOY_REACH), {4: 5.0})
     assert unknown(4, 4.0)
     assert not unknown(4, 3.9)
     assert not unknown(5, 0.0)
-    assert is_bad(TOY_GRID)(TASKS[0], 0.0)
+    assert is_bad(toy_trials(1))(TASKS[0], 0.0)
+
+
+def test_a_maze_with_few_goals_has_good_trials_too() -> None:
+    """An agent is never told how many goals there are; an analysis knows."""
+    trials = maze_trials(1)
+    good, bad = is_good(trials, {}), is_bad(trials)
+    for task, goals in zip(trials.tasks, GOALS, strict=True):
+        assert good(task, goals)
+        assert not bad(task, goals)
+        assert bad(task, 0.0)
+    assert not good(trials.tasks[2], 1.0)  # one of three: neither
+    assert not bad(trials.tasks[2], 1.0)
 
 
 class Twin:

@@ -7,12 +7,13 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from radt.agent import Agent, Target
-from radt.analyses.relive import Recorder, cells, drawable, relive
+from radt.analyses.relive import Lives, Recorder, cells, drawable, relive
+from radt.analyses.visits import Visits
 from radt.experiments.evaluate import live
 from radt.experiments.run import RunError
 from radt.icl import in_context_learning
 from radt.track import Tracker
-from tests.analyses.made_up import TASKS, episode, toy_trials
+from tests.analyses.made_up import GOALS, TASKS, episode, maze_trials, toy_trials
 from tests.contracts.method import build_method
 from tests.contracts.unequal import SPACES, diaries, unequal_envs
 from tests.toys import TOY_GRID, TOY_REACH
@@ -43,6 +44,17 @@ def test_the_same_trials_are_lived_again(name: str) -> None:
     assert lives.method == name
     assert [trial.task for trial in lives.episodes[1]] == [TASKS[1]] * 3
     np.testing.assert_array_equal(lives.solved, measured > 0)
+
+
+def test_a_goal_is_found_in_mazes_of_any_number_of_goals() -> None:
+    walk = [(0, 0)] * 4
+    tasks = (
+        (episode(walk), episode(walk, paid=range(int(goals))), episode(walk)) for goals in GOALS
+    )
+    lives = Lives("dt", maze_trials(3), tuple(tasks))
+    assert lives.solved.tolist() == [[False, True, False]] * 3
+    visits = Visits(np.zeros((3, 3, 1, 1)), np.ones(3, np.int64), lives.solved)
+    assert visits.after_finding.tolist() == [[False, False, True]] * 3
 
 
 def test_cells_are_those_of_the_states() -> None:

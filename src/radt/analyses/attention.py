@@ -76,11 +76,11 @@ def respond_to_both(
     policy: DecisionTransformer, lives: Lives, kept: Sequence[Moments]
 ) -> dict[str, imitation.Response]:
     """Say what is done with good and with bad chunks."""
-    suite, following = lives.trials.suite, follow(policy, kept)
+    following = follow(policy, kept)
     best = dict(zip(lives.trials.tasks, lives.returns.max(axis=1).tolist(), strict=True))
     return {
-        "good": respond(following, imitation.is_good(suite, best)),
-        "bad": respond(following, imitation.is_bad(suite)),
+        "good": respond(following, imitation.is_good(lives.trials, best)),
+        "bad": respond(following, imitation.is_bad(lives.trials)),
     }
 
 

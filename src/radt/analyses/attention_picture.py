@@ -55,8 +55,7 @@ def choose(lives: Lives, kept: Sequence[Moments], steps: Sequence[int]) -> list[
     for row in rows:
         by_trial.setdefault((int(row.task[0]), int(row.trial[0])), []).append(row)
     best = dict(zip(lives.trials.tasks, lives.returns.max(axis=1).tolist(), strict=True))
-    suite = lives.trials.suite
-    tests = {"good": is_good(suite, best), "bad": is_bad(suite)}
+    tests = {"good": is_good(lives.trials, best), "bad": is_bad(lives.trials)}
     found = {
         kind: {
             trial: same

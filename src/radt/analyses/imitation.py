@@ -18,7 +18,8 @@ from torch.nn.functional import one_hot
 
 from radt.analyses.finding import mean_by, over_tasks, percent, plain
 from radt.analyses.moments import Moments
-from radt.envs.suite import TaskSuite
+from radt.envs.suite import found_above
+from radt.experiments.evaluate import Trials
 from radt.metrics import Interval
 from radt.model.policy import DecisionTransformer
 
@@ -71,20 +72,22 @@ def _follow(policy: DecisionTransformer, moments: Moments) -> Following:
     )
 
 
-def is_good(suite: TaskSuite, best_lived: dict[int, float]) -> Callable[[int, float], bool]:
+def is_good(trials: Trials, best_lived: dict[int, float]) -> Callable[[int, float], bool]:
     """Say what a good trial is: most of the best return, or of the best lived where that is all."""
+    above = found_above(trials.suite, trials.tasks)
 
     def good(task: int, earned: float) -> bool:
-        possible = suite.optimal_return(task)
+        possible = trials.suite.optimal_return(task)
         best = best_lived.get(task, 0.0) if possible is None else possible
-        return earned > suite.spaces.solved_above and earned >= GOOD * best
+        return earned > above and earned >= GOOD * best
 
     return good
 
 
-def is_bad(suite: TaskSuite) -> Callable[[int, float], bool]:
-    """Say what a bad trial is: one that did not find its goal."""
-    return lambda _, earned: earned <= suite.spaces.solved_above
+def is_bad(trials: Trials) -> Callable[[int, float], bool]:
+    """Say what a bad trial is: one that did not find its goal, or none of several."""
+    above = found_above(trials.suite, trials.tasks)
+    return lambda _, earned: earned <= above
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radt.agent import Agent
-from radt.envs.suite import DrawnSuite
+from radt.envs.suite import DrawnSuite, found_above
 from radt.experiments.evaluate import Trials, live
 from radt.experiments.run import RunError
 from radt.icl import Observer
@@ -38,8 +38,8 @@ class Lives:
 
     @property
     def solved(self) -> NDArray[np.bool_]:
-        """Which trials earned what only a found goal can bring, [task, trial]."""
-        return np.asarray(self.returns > self.trials.suite.spaces.solved_above)
+        """Which trials found what their task is about, as scores count it, [task, trial]."""
+        return np.asarray(self.returns > found_above(self.trials.suite, self.trials.tasks))
 
 
 def relive(
