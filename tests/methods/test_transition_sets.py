@@ -180,7 +180,7 @@ def test_an_environment_without_an_oracle_is_told_what_to_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(SUITES._items, TOY_REACH.name, TOY_REACH)
-    with pytest.raises(TypeError, match=r"give ToySuite a method optimal_actions\(task, states"):
+    with pytest.raises(ValueError, match=r"give ToySuite a method optimal_actions\(task, states"):
         oracle_of(TOY_REACH.name)
 
 

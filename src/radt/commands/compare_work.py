@@ -107,6 +107,8 @@ def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
         yield "busy", ""
     except (ValueError, OSError, ImportError) as error:
         yield "failed", str(error)
+    except Exception as error:  # whatever it is, the other runs go on
+        yield "failed", f"{type(error).__name__}: {error}"
 
 
 def finish(comparison: Comparison, planned: Entry, common: Common) -> None:

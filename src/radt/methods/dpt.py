@@ -153,7 +153,7 @@ def oracle_of(env: str) -> Oracle:
     """Find the suite that knows the optimal actions of an environment."""
     suite = SUITES[env]
     if not isinstance(suite, Oracle):
-        raise TypeError(
+        raise ValueError(
             f"dpt-oracle learns optimal actions, which the suite of {env} does not tell; give "
             f"{type(suite).__name__} a method optimal_actions(task, states, rewards), or train dpt"
         )
