@@ -17,7 +17,7 @@ from radt.config import (
 from radt.decode import DecodeError, differences, leaves
 from radt.envs import SUITES
 from radt.experiments.presets import BUDGETS, preset_layers
-from radt.experiments.run import Run, RunError, claim
+from radt.experiments.run import Run, RunError, claim, conflicts
 from radt.memory.embed import DTEmbedderOptions
 from radt.methods import METHODS, MethodEntry
 from radt.registry import UnknownNameError
@@ -38,6 +38,28 @@ def test_every_preset_survives_json(method: str, budget: str) -> None:
         assert set(sources) == set(leaves(plain))
         assert all(sources.values())
         assert differences(plain, from_json(plain).to_json()) == []
+
+
+def test_key_door_takes_half_the_batch_at_laptop_budget_only() -> None:
+    batches = {"paper": 128, "laptop": 32, "smoke": 8}
+    for env in ("dark-key-door-10x10", "dark-key-door-10x10-persist"):
+        for budget, batch in batches.items():
+            assert preset(env, "ra-dt", budget).learn.batch_size == batch
+    assert preset("dark-key-door-20x20", "ra-dt", "laptop").learn.batch_size == 64
+    assert preset("dark-key-door-40x20", "ra-dt", "paper").learn.batch_size == 32
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_language_model_is_asked_on_the_grid_of_chunks_at_every_budget(budget: str) -> None:
+    options = preset(method="ra-dt-lm", budget=budget).options
+    assert options.training.query_offsets == (0, 25)
+    assert options.training.query_dropout == 0.0
+    paper = budget == "paper"
+    assert options.episode_every == (1 if paper else 4)
+    assert options.memory.retrieve_every == (1 if paper else 10)
+    assert options.training.dedup == (0.98 if paper else None)
+    other = preset(method="ra-dt", budget=budget).options.training
+    assert (other.query_offsets, other.query_dropout) == (None, 0.2)
 
 
 def test_later_layers_win_and_are_named() -> None:
@@ -147,6 +169,23 @@ def test_a_folder_belongs_to_one_config(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"(?s)belongs to another run:.*seed: 0 there, 1 now.*--out"):
         claim(Run(replace(config, seed=1), tmp_path / "x"))
     assert file.stat().st_mtime_ns == before
+
+
+def test_a_method_that_learns_nothing_does_not_care_how_others_learn() -> None:
+    def told(method: str, *sets: str) -> tuple[RunConfig, RunConfig]:
+        layers = preset_layers("dark-room-10x10", method, "smoke")
+        texts = ("learn.batch_size=32", "collect.seed=1", *sets)
+        return compose([*layers, overrides(sets)])[0], compose([*layers, overrides(texts)])[0]
+
+    assert conflicts(*told("replay")) == []
+    said = ["collect.seed: 0 there, 1 now", "learn.batch_size: 8 there, 32 now"]
+    assert conflicts(*told("dt")) == said
+    assert conflicts(*told("replay", "split=tune")) == said[:1]  # data say which tasks there are
+    one, other = preset(method="replay"), preset(method="sweep")
+    assert conflicts(one, other) == ["method: 'replay' there, 'sweep' now"]
+    annealed = Layer("x", {"source": "annealed"})
+    data = compose(preset_layers("dark-room-10x10", "replay", "smoke", annealed))[0]
+    assert conflicts(one, data) == []
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"method": "dtt"}', '{"method": "dt"}'])

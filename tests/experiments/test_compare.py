@@ -19,6 +19,11 @@ from radt.files import locked
 from tests.experiments.small import use_toys
 from tests.toys import TOY_GRID
 
+RESULTS = Path(__file__).parents[2] / "results"
+PUBLISHED = (  # made by `radt compare ENV` and nothing else
+    *("dark-room-10x10", "dark-room-10x10-slip"),
+    *("dark-key-door-10x10", "dark-key-door-10x10-persist"),
+)
 SETS = (
     *("collect.transitions=128", "collect.n_steps=64", "collect.batch_size=32"),
     *("learn.updates=4", "learn.log_every=1", "learn.evaluate_every=2"),
@@ -130,6 +135,29 @@ def test_a_run_of_other_values_is_refused_before_anything_runs(
     assert "learn.updates: 4 there, 5 now" in said
 
 
+@pytest.mark.parametrize("env", PUBLISHED)
+def test_what_is_published_was_made_by_todays_presets(env: str) -> None:
+    folders = [file.parent for file in sorted((RESULTS / env).glob("*-seed*/icl.json"))]
+    if not folders:
+        pytest.skip("no results here")
+    for folder in folders:
+        method, _, seed = folder.name.rpartition("-seed")
+        found = entry(Comparison(env, (method,), results=RESULTS), method, int(seed))
+        assert found.state == "published"
+
+
+@pytest.mark.usefixtures("without_reports")
+def test_references_stay_when_others_learn_longer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(capsys, words(tmp_path, methods="replay"))
+    given = words(tmp_path, "--set", "learn.updates=5", "--set", "collect.seed=1")
+    plan = answer(capsys, [*given, "--dry-run"])
+    states = {run["run"]: run["state"] for run in plan["runs"]}
+    assert states["replay-seed0"] == states["sweep-seed0"] == "published"
+    assert states["dt-seed0"] == "missing"
+
+
 @pytest.mark.usefixtures("without_reports")
 def test_an_error_of_one_run_does_not_stop_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -137,15 +165,20 @@ def test_an_error_of_one_run_does_not_stop_the_others(
     def fail(config: Any, *args: Any, **kwargs: Any) -> Any:
         if config.method == "replay":
             raise RunError("its model is missing")
+        if config.method == "sweep":
+            raise RuntimeError("shapes cannot be multiplied")
         return api.run(config, *args, **kwargs)
 
     monkeypatch.setattr(compare_work, "run", fail)
     assert cli.main(words(tmp_path, "--json")) == 2
     printed = capsys.readouterr()
     told = json.loads(printed.out)
-    assert told["failed"] == {"replay-seed0": "its model is missing"}
-    assert told["finished"] == ["sweep-seed0", "dt-seed0"]
-    assert "1 of the runs have failed" in printed.err
+    assert told["failed"] == {
+        "replay-seed0": "its model is missing",
+        "sweep-seed0": "RuntimeError: shapes cannot be multiplied",
+    }
+    assert told["finished"] == ["dt-seed0"]
+    assert "2 of the runs have failed" in printed.err
 
 
 @pytest.mark.usefixtures("without_reports")

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from radt.config import Budget, Layer, RunConfig, compose, from_json, overrides
-from radt.decode import differences
 from radt.envs.suite import SUITES
 from radt.experiments.measured import measured
 from radt.experiments.plan import Phase, plan_run
 from radt.experiments.presets import preset_layers
-from radt.experiments.run import RESULT, Run, RunError, build
+from radt.experiments.run import RESULT, Run, RunError, build, conflicts
 from radt.files import atomic_write
 from radt.methods import METHODS, build_method
 from radt.spaces import TaskSpaces
@@ -189,8 +188,7 @@ def any_config(values: dict[str, Any], where: str) -> RunConfig:
 def _check_same(config: RunConfig, folder: Path) -> None:
     """Refuse a folder whose run had other values."""
     try:
-        before = read_config(folder)
-        changes = differences(before.to_json(), config.to_json())
+        changes = conflicts(read_config(folder), config)
     except (OSError, ValueError) as error:
         changes = [f"its config cannot be read: {error}"]
     if changes:

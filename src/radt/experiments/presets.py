@@ -97,19 +97,9 @@ COLLECT: dict[str, dict[str, Any]] = {  # by source and budget; the rest is the 
     "annealed": {"smoke": {"tasks": 5, "episodes": 10}},
 }
 
-METHOD: dict[str, dict[str, Any]] = {
-    "dt": {"options": {"best_fraction": 0.4}},
-    "ra-dt-lm": {  # a language model is slow, so that fewer and repeated questions are asked
-        "options": {
-            "episode_every": 4,
-            "memory": {"retrieve_every": 10},
-            "training": {
-                "query_offsets": (0, 25),
-                "query_dropout": 0.0,
-                "dedup": None,  # keys of one state lie closer than the bounds of learned ones
-                "cut_off": None,
-            },
-        }
+METHOD: dict[str, dict[str, Any]] = {  # at every budget
+    "ra-dt-lm": {  # a language model is slow, so that repeated questions are asked and looked up
+        "options": {"training": {"query_offsets": (0, 25), "query_dropout": 0.0}}
     },
     "ra-dt+": {
         "options": {
@@ -121,6 +111,20 @@ METHOD: dict[str, dict[str, Any]] = {
                 "retrieve_every": 0,
                 "return_of": "chunk",
                 "alpha": 10.0,  # every trial begins alike, so that relevance only breaks ties
+            },
+        }
+    },
+}
+
+SMALL_METHOD: dict[str, dict[str, Any]] = {  # below the paper's budget
+    "dt": {"options": {"best_fraction": 0.4}},
+    "ra-dt-lm": {  # fewer questions
+        "options": {
+            "episode_every": 4,
+            "memory": {"retrieve_every": 10},
+            "training": {
+                "dedup": None,  # keys of one state lie closer than the bounds of learned ones
+                "cut_off": None,
             },
         }
     },
@@ -142,6 +146,11 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ fr
         "ad": {"skip": 1000},
         "also_on": (TRAINING_TASKS,),
     },
+}
+
+LAPTOP_ENVIRONMENTS: dict[str, dict[str, Any]] = {  # ours, at laptop budget only
+    "dark-key-door-10x10": {"batch_size": 32},
+    "dark-key-door-10x10-persist": {"batch_size": 32},
 }
 
 
@@ -169,9 +178,10 @@ def preset_layers(env: str, method: str, budget: str, *over: Layer) -> list[Laye
         layers.append(Layer(f"budget {budget}", {"options": {"model": MODELS[budget]}}))
     if entry.embedder in EMBEDDER:
         layers.append(Layer(f"budget {budget}", {"embedder": EMBEDDER[entry.embedder][budget]}))
-    if method == "ra-dt+" or (method in METHOD and budget != "paper"):
-        layers.append(Layer(f"method {method}", METHOD[method]))
-    return [*layers, *_environment_layers(env, method), *over]
+    layers.append(Layer(f"method {method}", METHOD.get(method, {})))
+    if budget != "paper":
+        layers.append(Layer(f"method {method}", SMALL_METHOD.get(method, {})))
+    return [*layers, *_environment_layers(env, method, budget), *over]
 
 
 def usual_source(env: str) -> str:
@@ -201,11 +211,14 @@ def in_flags(changes: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _environment_layers(env: str, method: str) -> list[Layer]:
+def _environment_layers(env: str, method: str, budget: str) -> list[Layer]:
     """Return what an environment changes about a method, as far as the method can be told."""
-    values, entry = ENVIRONMENTS.get(env, {}), METHODS[method]
+    values, entry = dict(ENVIRONMENTS.get(env, {})), METHODS[method]
+    if budget == "laptop":
+        values |= LAPTOP_ENVIRONMENTS.get(env, {})
     options: dict[str, Any] = dict(values.get(method, {}))
     memory = {name: values[name] for name in ("context_len", "retrieve_every") if name in values}
+    memory |= options.pop("memory", {})
     if entry.embeds and memory:
         options["memory"] = memory
     elif "context_len" in memory and "context_len" in entry.options.__dataclass_fields__:

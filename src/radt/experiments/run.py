@@ -73,7 +73,7 @@ def claim(run: Run) -> None:
     file = run.out / "config.json"
     if file.exists():
         before = _read_config(file)
-        if changes := differences(before.to_json(), run.config.to_json()):
+        if changes := conflicts(before, run.config):
             raise RunError(
                 f"{run.out} belongs to another run:\n  "
                 + "\n  ".join(changes)
@@ -82,6 +82,23 @@ def claim(run: Run) -> None:
         return
     content = json.dumps(run.config.to_json(), indent=2) + "\n"
     atomic_write(file, content.encode())
+
+
+def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
+    """Say which values differ that decide the outcome.
+
+    A method that learns nothing cares neither for training nor for data, unless it is tested on
+    tasks that were held out of the data.
+    """
+    unused: tuple[str, ...] = ()
+    if before.method == now.method and not METHODS[now.method].learns:
+        final = before.split == now.split == "final"
+        unused = ("learn", "source", "collect") if final else ("learn",)
+    old, new = (
+        {name: value for name, value in config.to_json().items() if name not in unused}
+        for config in (before, now)
+    )
+    return differences(old, new)
 
 
 def _read_config(file: Path) -> RunConfig:
