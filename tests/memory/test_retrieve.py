@@ -145,9 +145,16 @@ def naive_reweight(
         ids = [int(found.ids[row, m]) for m in places]
         same = [float(entries.task[i] == queries.task[row]) for i in ids]
         before = [float(entries.age[i] < queries.age[row]) for i in ids]
+        returns = [float(entries.total_return[i]) for i in ids]
+        named = {max(0, int(i)) for i in found.ids[row]} if len(entries) else set()
+        everybody = [float(entries.total_return[i]) for i in named]
+        behind = 1 + max(everybody, default=0) - min(everybody, default=0)
+        step = queries.position[row]
+        shows = [bool(entries.start[i] <= step < entries.stop[i]) for i in ids]
         utility = {
             "task": same,
-            "return": [float(entries.total_return[i]) for i in ids],
+            "return": returns,
+            "way": [r if here else r - behind for r, here in zip(returns, shows, strict=True)],
             "position": [a * b for a, b in zip(same, before, strict=True)],
             "none": [0.0] * len(ids),
         }[name]
@@ -274,13 +281,16 @@ def test_every_utility_scores_what_its_name_says() -> None:
         task=torch.tensor([[0, 0, 1]]),
         episode=torch.tensor([[1, 2, 3]]),
         age=torch.tensor([[4, 6, 4]]),
-        **{name: torch.zeros(1, 3) for name in ("position", "start", "stop")},
+        position=torch.zeros(1, 3),
+        start=torch.tensor([[8, 0, 7]]),
+        stop=torch.tensor([[9, 7, 8]]),
         total_return=torch.tensor([[3.0, 1.0, 2.0]]),
     )
-    queries = replace(one_query(), age=torch.tensor([5]))
+    queries = replace(one_query(), age=torch.tensor([5]), position=torch.tensor([7]))
     expected = {
         "task": [[1, 1, 0]],
         "return": [[3, 1, 2]],
+        "way": [[0, -2, 2]],  # the first begins too late, the second has ended
         "position": [[1, 0, 0]],
         "none": [[0, 0, 0]],
     }
