@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Looks for a Chromium for the tests of the viewer, and installs one where it may: as root with
-# apt-get. Without one, these tests are skipped.
+# apt-get. Without one, these tests are skipped, or fail if RADT_NEED_CHROMIUM is set.
 set -euo pipefail
 
 for name in "${RADT_CHROMIUM:-}" chromium chromium-browser google-chrome; do
