@@ -180,7 +180,8 @@ def test_a_method_that_learns_nothing_does_not_care_how_others_learn() -> None:
     assert conflicts(*told("replay")) == []
     said = ["collect.seed: 0 there, 1 now", "learn.batch_size: 8 there, 32 now"]
     assert conflicts(*told("dt")) == said
-    assert conflicts(*told("replay", "split=tune")) == said[:1]  # data say which tasks there are
+    for tested in ("split=tune", 'evaluate.also_on=["training-tasks"]'):
+        assert conflicts(*told("replay", tested)) == said[:1]  # data say which tasks there are
     one, other = preset(method="replay"), preset(method="sweep")
     assert conflicts(one, other) == ["method: 'replay' there, 'sweep' now"]
     annealed = Layer("x", {"source": "annealed"})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from radt.checkpoint import Card, EmbedderCard
 from radt.collect import collect as collect_histories
-from radt.config import RunConfig, from_json
+from radt.config import TRAINING_TASKS, RunConfig, from_json
 from radt.data import dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.decode import differences
@@ -88,17 +88,21 @@ def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
     """Say which values differ that decide the outcome.
 
     A method that learns nothing cares neither for training nor for data, unless it is tested on
-    tasks that were held out of the data.
+    tasks of the data.
     """
     unused: tuple[str, ...] = ()
     if before.method == now.method and not METHODS[now.method].learns:
-        final = before.split == now.split == "final"
-        unused = ("learn", "source", "collect") if final else ("learn",)
+        tested = any(_tested_on_data(config) for config in (before, now))
+        unused = ("learn",) if tested else ("learn", "source", "collect")
     old, new = (
         {name: value for name, value in config.to_json().items() if name not in unused}
         for config in (before, now)
     )
     return differences(old, new)
+
+
+def _tested_on_data(config: RunConfig) -> bool:
+    return config.split == "tune" or TRAINING_TASKS in config.evaluate.also_on
 
 
 def _read_config(file: Path) -> RunConfig:
