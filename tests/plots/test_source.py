@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from radt.collect import CollectConfig, collect
-from radt.data import DataError, Dataset
+from radt.data import DataError, Dataset, History, write_history, write_manifest
 from radt.envs import KeyDoorSuite, KeyRoom
 from radt.envs.suite import SUITES
 from radt.plots.source import draw_source, source_curve, stretches
+from tests.data.histories import manifest_of
 
 CONFIG = CollectConfig(n_steps=256, n_epochs=1, transitions=6000)
 
@@ -60,4 +61,38 @@ def test_the_picture_and_its_numbers(datasets: list[Dataset], tmp_path: Path) ->
 
 def test_too_short_histories_are_refused(datasets: list[Dataset]) -> None:
     with pytest.raises(DataError, match="60 complete episodes, too few"):
-        stretches(datasets[0], 0, points=61)
+        source_curve(datasets[0], points=61)
+
+
+def counted(folder: Path, lengths: dict[int, list[int]]) -> Dataset:
+    """Write tasks with episodes of these lengths, each paid its number at its end."""
+    spaces = SUITES["dark-room-10x10"].spaces
+    files = []
+    for task, own in lengths.items():
+        count, ends = sum(own), np.cumsum(own) - 1
+        rewards = np.zeros(count, np.float32)
+        rewards[ends] = range(len(own))
+        states, actions = np.zeros((count, *spaces.state.shape), int), np.zeros(count, int)
+        history = History(task, states, actions, rewards, np.array(own, np.int32))
+        files.append(write_history(folder, history, spaces))
+    write_manifest(folder, replace(manifest_of(files, spaces), env="dark-room-10x10"))
+    return Dataset.open(folder)
+
+
+def test_stretches_are_of_transitions_where_episodes_get_shorter(tmp_path: Path) -> None:
+    dataset = counted(tmp_path, {0: [80, 60, *[10] * 6]})
+    curve = source_curve(dataset, points=5)
+    assert curve.transitions == (40, 80, 120, 160, 200)
+    # The first stretch sees no end and looks ahead, the third sees none and looks back.
+    assert curve.mean == (0.0, 0.0, 0.0, 2.0, 5.5)
+    assert curve.last_tenth == 6.5
+    assert stretches(dataset, 0, np.array([140, 170, 200])).tolist() == [0.5, 3.0, 6.0]
+
+
+def test_the_last_tenth_is_of_each_historys_own_transitions(tmp_path: Path) -> None:
+    dataset = counted(tmp_path, {0: [10] * 20, 1: [*[1] * 10, 50, 5, 5]})
+    curve = source_curve(dataset, points=4)
+    assert curve.transitions == (50, 100, 150, 200)
+    # After 70 transitions the second task goes on as it ended.
+    assert curve.mean == (3.25, 9.0, 11.5, 14.0)
+    assert curve.last_tenth == (18.5 + 11.5) / 2

@@ -23,7 +23,7 @@ LEARNED = 0.5  # of a task's best return, in the last tenth of its history
 TITLE = "What the data source earned while it learned"
 NOTE = (
     "lines: mean over tasks; bands: the middle 80 % of tasks; dashes: the best that is possible; "
-    "numbers: last tenth"
+    "numbers: last tenth of the transitions"
 )
 
 
@@ -39,26 +39,28 @@ class SourceCurve:
     mean: tuple[float, ...]  # over the tasks
     low: tuple[float, ...]  # a tenth of the tasks is below
     high: tuple[float, ...]  # a tenth of the tasks is above
-    last_tenth: float  # mean return in the last tenth of the histories
+    last_tenth: float  # mean return in the last tenth of each history's transitions
     optimum: float | None
     learned: float | None  # share of tasks that end above LEARNED of their best return
 
 
 def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
-    """Cut every task's history into equally many stretches of episodes and take their means."""
+    """Cut histories into stretches of equally many transitions and take their means."""
     manifest, tasks = dataset.manifest, dataset.tasks
-    returns = np.stack([stretches(dataset, task, points) for task in tasks])  # [tasks, points]
-    late = np.stack([stretches(dataset, task, 10)[-1] for task in tasks])  # [tasks]
+    lengths = {entry.task: entry.transitions for entry in manifest.files}
+    steps = max(lengths.values())
+    ends = np.arange(1, points + 1) * steps // points  # [points] transitions
+    returns = np.stack([stretches(dataset, task, ends) for task in tasks])  # [tasks, points]
+    late = np.array([last_tenth(dataset, task, lengths[task]) for task in tasks])  # [tasks]
     best = [SUITES[manifest.env].optimal_return(task) for task in tasks]
     known = np.array([value for value in best if value is not None])
-    steps = max(entry.transitions for entry in manifest.files)
     low, high = np.quantile(returns, (0.1, 0.9), axis=0)
     return SourceCurve(
         label=_label(manifest),
         env=manifest.env,
         sha256=dataset.sha256,
         tasks=len(tasks),
-        transitions=tuple((np.arange(1, points + 1) * steps // points).tolist()),
+        transitions=tuple(ends.tolist()),
         mean=tuple(returns.mean(axis=0).tolist()),
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
@@ -75,16 +77,38 @@ def _label(manifest: Manifest) -> str:
     return manifest.env + source + (", revealed to the source" if revealed else "")
 
 
-def stretches(dataset: Dataset, task: int, points: int) -> NDArray[np.float64]:
-    """Return the mean return of each of `points` stretches of a task's episodes."""
-    own = dataset.episodes.rows(dataset.episodes.task == task)
-    if len(own) < points:
+def stretches(dataset: Dataset, task: int, ends: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the mean return of the episodes that end in each stretch of a task's transitions.
+
+    A stretch in which none ends has the value of the one before it, so a shorter history goes on
+    as it ended; up to the end of the first episode there is only that one to tell of.
+    """
+    finished, returns = _ended(dataset, task)
+    if len(returns) < len(ends):
         raise DataError(
-            f"task {task} of {dataset.manifest.env} has {len(own)} complete episodes, too few for "
-            f"a curve of {points} points; collect more transitions"
+            f"task {task} of {dataset.manifest.env} has {len(returns)} complete episodes, too few "
+            f"for a curve of {len(ends)} points; collect more transitions"
         )
-    parts = np.array_split(own.total_return, points)
-    return np.array([part.mean(dtype=np.float64) for part in parts])
+    places = np.searchsorted(ends, finished)  # [episodes] the stretch that each ends in
+    means = np.empty(len(ends))
+    last = returns[0]
+    for place in range(len(ends)):
+        inside = returns[places == place]
+        last = means[place] = inside.mean() if len(inside) else last
+    return means
+
+
+def last_tenth(dataset: Dataset, task: int, steps: int) -> float:
+    """Return the mean return of the episodes that end in the last tenth of a task's transitions."""
+    finished, returns = _ended(dataset, task)
+    late = returns[10 * finished > 9 * steps]
+    return float(late.mean() if len(late) else returns[-1])
+
+
+def _ended(dataset: Dataset, task: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return after how many transitions each complete episode of a task ended, and its return."""
+    own = dataset.episodes.rows(dataset.episodes.task == task)
+    return own.start + own.length, own.total_return.astype(np.float64)
 
 
 def draw_source(datasets: Sequence[Dataset], path: Path) -> list[SourceCurve]:
