@@ -15,6 +15,7 @@ from radt import cli
 from radt.bench import memory
 from radt.bench.histories import made_up_histories
 from radt.bench.memory import Asked, Place, bench_memory, content_bytes, plan, read_all, too_large
+from radt.bench.memory_bytes import held_bytes
 from radt.bench.memory_claims import claims, fastest_by_size
 from radt.bench.memory_filled import filled_index, filled_memory
 from radt.bench.memory_keys import RealKeys, real_keys, turned, walked
@@ -130,8 +131,29 @@ def test_an_exact_index_finds_all_and_a_read_is_described(like: Memory) -> None:
     assert 0 < read.p50_ms <= read.p99_ms
     assert (read.reads, read.real) == (30, 300)
     assert read.bytes_per_entry == read.ram_bytes / 400
+    table = 8 * 4 + 8 + 4 + 8 + 8 + 1 + 8  # key, length, inverse, id, task, living, row of the task
+    assert read.ram_bytes == 400 * (table + 6 * 8 + 4 + 8)  # columns of the entry, its number
     blind = measure("flat", real, 400, 8, kth + 1, like)
     assert blind.recall == 0
+    assert blind.ram_bytes == read.ram_bytes, "what was freed before counts for nothing"
+
+
+@pytest.mark.parametrize(("name", "size"), [("faiss-hnsw", 400), ("faiss-ivf", 4096)])
+def test_what_faiss_holds_is_counted(like: Memory, name: str, size: int) -> None:
+    faiss, real = pytest.importorskip("faiss"), some_keys()
+    flat, found = filled_index("flat", real, size, 8), filled_index(name, real, size, 8)
+    without, whole = (held_bytes(filled_memory(*each, like), each[0]) for each in (flat, found))
+    finder: Any = found[0].finder  # type: ignore[attr-defined]
+    assert whole - without == faiss.serialize_index(finder.index).nbytes
+    assert whole - without > size * 8
+
+
+def test_copies_of_what_is_left_are_counted() -> None:
+    index, _ = filled_index("flat", some_keys(), 300, 8)
+    before = index.table.nbytes  # type: ignore[attr-defined]
+    index.remove(torch.arange(10))
+    index.search(torch.ones(4, 8), 5, torch.arange(4))
+    assert index.table.nbytes == before + 290 * 8  # type: ignore[attr-defined]
 
 
 def test_reads_take_turns_with_queries_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:

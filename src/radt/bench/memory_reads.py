@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from radt.bench.memory_bytes import held_bytes
 from radt.bench.memory_filled import K, filled_index, filled_memory
 from radt.bench.memory_keys import RealKeys
 from radt.memory.index import FlatIndex, Index, unit
@@ -48,7 +47,7 @@ class Read:
     retrieve_p50_ms: float  # within the task, with relevance and utility weighed, Eq. 3 to 5
     reads: int  # that were timed
     build_seconds: float
-    ram_bytes: int  # by which the process grew, to some megabytes: index and entries, no chunks
+    ram_bytes: int  # of index and entries, without chunks and without room to grow
     bytes_per_entry: float
     code_version: str
 
@@ -76,15 +75,12 @@ def exact_kth(real: RealKeys, size: int, width: int) -> Tensor:
 
 def measure(name: str, real: RealKeys, size: int, width: int, kth: Tensor, like: Memory) -> Read:
     """Build a memory like another around an index and read from it, one query at a time."""
-    faiss_library()  # is not counted as the index's
-    gc.collect()
-    process, begun = psutil.Process(), time.perf_counter()
-    before = process.memory_info().rss
+    faiss_library()  # loaded before the clock runs
+    begun = time.perf_counter()
     index, tasks = filled_index(name, real, size, width)
     seconds = time.perf_counter() - begun
     memory = filled_memory(index, tasks, like)
-    gc.collect()
-    grown = process.memory_info().rss - before
+    held = held_bytes(memory, index)
     queries = real.asked(width)
     found = memory.search(queries, K)[0]
     took = timed(memory, index, queries, torch.from_numpy(real.asked_by))
@@ -105,8 +101,8 @@ def measure(name: str, real: RealKeys, size: int, width: int, kth: Tensor, like:
         retrieve_p50_ms=middle["retrieve"],
         reads=len(took["all"]),
         build_seconds=seconds,
-        ram_bytes=grown,
-        bytes_per_entry=grown / size,
+        ram_bytes=held,
+        bytes_per_entry=held / size,
         code_version=code_version(),
     )
 

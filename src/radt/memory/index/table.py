@@ -53,6 +53,14 @@ class KeyTable:
     def __len__(self) -> int:
         return self.size - self.removed
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all rows; room that is kept for more is not counted."""
+        columns = (self._keys, self._length, self._inverse, self._ids, self._partition)
+        growing = (*columns, self._living, *self._members.values())
+        copies = self._living_members.values() if self.removed else ()
+        return sum(column.rows.nbytes for column in growing) + sum(rows.nbytes for rows in copies)
+
     def add(self, keys: Tensor, partition: Tensor, ids: Tensor | None = None) -> None:
         """Add keys [n, d] with a partition [n] and an id [n] each; ids rise from key to key."""
         ids = check_new(keys, partition, ids, self.width, self.newest)
