@@ -21,7 +21,9 @@ from radt.memory.index.table import KeyTable
 
 SMALLEST = 4096  # rows that lists are built for
 GROWTH = 4  # the centres are found anew when there are so many times more rows
-POINTS = 64  # rows per centre that centres are found from
+MEASURE = 2  # and the effort is measured anew
+POINTS, ROUNDS = 32, 8  # rows per centre that centres are found from, and rounds of k-means
+OUTLIERS = 0.005  # share of a dimension's numbers, at each end, that its byte does not tell apart
 MOST_CODES = 1 << 16  # keys that one search looks at: a list of equal keys can be very long
 AT_ONCE = 1 << 16  # rows that are added together
 
@@ -33,13 +35,16 @@ class InvertedLists:
         self.covered, self._left = 0, LivingRows()
         self.lists = lists_for(rows)
         self.effort, self.found = 1, 0.0  # lists that one search looks into
-        self.index = trained(table, rows, self.lists)
-        self._add(table, rows)
-        self._left.follow(table, rows)
-        measure_effort(self, table, self.lists)
+        self.index, self._measure_at = trained(table, rows, self.lists), rows
+        self.follow(table)
 
     def follow(self, table: KeyTable) -> None:
         """Put later rows into their lists."""
+        while self._measure_at <= table.size:
+            self._add(table, self._measure_at)
+            self._measure_at *= MEASURE
+            self._left.follow(table, self.covered)
+            measure_effort(self, table, self.lists)
         self._add(table, table.size)
         self._left.follow(table, self.covered)
 
@@ -50,7 +55,7 @@ class InvertedLists:
 
     def wanted(self, k: int) -> int:
         """Ask for more than k: one byte per dimension ranks them only roughly."""
-        return min(2 * k + 16, self.covered)
+        return min(4 * k, self.covered)
 
     def raw(self, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:
         """Name some k rows for each query [B, d]."""
@@ -80,6 +85,10 @@ def trained(table: KeyTable, rows: int, lists: int) -> Any:
     index = faiss.index_factory(table.width, factory, faiss.METRIC_INNER_PRODUCT)
     index.cp.max_points_per_centroid = POINTS
     index.cp.min_points_per_centroid = 1  # fewer than Faiss likes are no reason to warn
+    index.cp.niter = ROUNDS
+    # a few far keys would stretch the range of a byte, and near ones would look alike
+    index.sq.rangestat = faiss.ScalarQuantizer.RS_quantiles
+    index.sq.rangestat_arg = OUTLIERS
     with one_thread():
         index.train(unit_rows(table, evenly(rows, POINTS * lists)))
     return index
