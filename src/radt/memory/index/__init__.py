@@ -4,7 +4,7 @@ from radt.memory.index.auto import auto_index
 from radt.memory.index.flat import FlatIndex
 from radt.memory.index.hnsw import hnsw_index
 from radt.memory.index.ivf import ivf_index
-from radt.memory.index.protocol import INDEXES, Index
+from radt.memory.index.protocol import INDEXES, Index, build_index
 from radt.memory.index.twin import NumpyIndex
 from radt.memory.similarity import GRID, best_first, group, similarity, unit
 
@@ -16,6 +16,7 @@ __all__ = [
     "NumpyIndex",
     "auto_index",
     "best_first",
+    "build_index",
     "group",
     "hnsw_index",
     "ivf_index",

@@ -60,7 +60,10 @@ def _on_the_grid(
 ) -> NDArray[np.float64]:
     """Compare queries [b, d] with rows of their own: negative cosines on the grid, [b, n]."""
     keys, length = table.few(rows)  # [b, n, d], [b, n]
-    cosine: NDArray[np.float64] = np.matmul(keys, directions[:, :, None])[:, :, 0]
+    if len(keys) == 1:  # one product, which NumPy begins sooner than many
+        cosine: NDArray[np.float64] = keys[0].dot(directions[0])[None]
+    else:
+        cosine = np.matmul(keys, directions[:, :, None])[:, :, 0]
     cosine /= length
     cosine *= -GRID
     np.rint(cosine, out=cosine)

@@ -27,6 +27,13 @@ class FlatIndex:
     def __len__(self) -> int:
         return len(self.table)
 
+    def to(self, device: torch.device | str) -> None:
+        """Keep keys on a device, before there are any."""
+        if len(self):
+            raise ValueError(f"{len(self)} keys are on {self.table.device}; build another index")
+        if torch.device(device).type != "mps":  # has no double precision
+            self.table = KeyTable(self.table.width, device)
+
     def add(self, keys: Tensor, partition: Tensor, ids: Tensor | None = None) -> None:
         """Add keys [n, d] with the partition [n] each belongs to and an id [n] each."""
         self.table.add(keys, partition, ids)

@@ -20,7 +20,7 @@ from radt.memory.index.faiss_library import LivingRows, faiss_library, one_threa
 from radt.memory.index.protocol import INDEXES
 from radt.memory.index.table import KeyTable
 
-BLOCK = 128  # rows of the first blocks
+BLOCK = 256  # rows of the first blocks
 SHARE = 2048  # later a block is this part of all rows before it
 NEIGHBOURS = 32
 EFFORT_TO_BUILD = 100

@@ -55,7 +55,7 @@ class InvertedLists:
 
     def wanted(self, k: int) -> int:
         """Ask for more than k: one byte per dimension ranks them only roughly."""
-        return min(4 * k, self.covered)
+        return min(3 * k, self.covered)
 
     def raw(self, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:
         """Name some k rows for each query [B, d]."""

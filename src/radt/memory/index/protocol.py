@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from radt.registry import Registry
@@ -45,4 +46,21 @@ class Index(Protocol):
         ...
 
 
+@runtime_checkable
+class Movable(Protocol):
+    """An index that can also search where networks compute."""
+
+    def to(self, device: torch.device | str) -> None:
+        """Keep keys on a device, before there are any."""
+        ...
+
+
 INDEXES: Registry[Callable[[int], Index]] = Registry("indexes", "index")  # built for a key width
+
+
+def build_index(name: str, width: int, device: torch.device | str = "cpu") -> Index:
+    """Build an index for keys of a width, on a device if it can search there."""
+    index = INDEXES[name](width)
+    if isinstance(index, Movable):
+        index.to(device)
+    return index

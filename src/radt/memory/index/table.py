@@ -162,6 +162,6 @@ class KeyTable:
         if self.on_cpu:
             keys = self._key_array.take(rows, axis=0, mode="clip")
             return keys.astype(np.float64), self._length_array.take(rows, mode="clip")
-        chosen = torch.from_numpy(rows).clamp_min(0).to(self.device)
+        chosen = torch.from_numpy(np.ascontiguousarray(rows)).clamp_min(0).to(self.device)
         found, lengths = self._keys.rows[chosen].double(), self._length.rows[chosen, 0]
         return found.cpu().numpy(), lengths.cpu().numpy()
