@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from radt.memory.index import GRID, INDEXES, FlatIndex, NumpyIndex, best_first, group, scan
+from radt.memory.index import (
+    GRID,
+    INDEXES,
+    FlatIndex,
+    NumpyIndex,
+    best_first,
+    build_index,
+    group,
+    scan,
+)
 from tests.contracts import index as contract
 
 
@@ -19,6 +29,46 @@ from tests.contracts import index as contract
 @pytest.mark.parametrize("name", INDEXES.names())
 def test_contract(name: str, check: Callable[[contract.MakeIndex], None]) -> None:
     check(INDEXES[name])
+
+
+def off_the_cpu(width: int) -> FlatIndex:
+    """A flat index that believes its keys to be elsewhere: nothing may look at them in NumPy."""
+    index = FlatIndex(width)
+    index.table.on_cpu = False
+    return index
+
+
+@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
+def test_contract_off_the_cpu(check: Callable[[contract.MakeIndex], None]) -> None:
+    check(off_the_cpu)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_gpu_finds_the_same() -> None:
+    keys, queries, task = torch.randn(5000, 8), torch.randn(20, 8), torch.arange(5000) % 3
+    ours, twin = build_index("flat", 8, "cuda"), NumpyIndex(8)
+    for index in (ours, twin):
+        index.add(keys, task)
+        index.remove(torch.arange(100))
+    for part in (None, torch.arange(20) % 3):
+        relevance, ids = ours.search(queries, 10, part)
+        assert relevance.device.type == ids.device.type == "cuda"
+        contract.assert_same((relevance.cpu(), ids.cpu()), twin.search(queries, 10, part))
+
+
+def test_only_exact_search_in_torch_leaves_the_cpu() -> None:
+    flat = build_index("flat", 4, "meta")
+    assert isinstance(flat, FlatIndex)
+    assert flat.table.device.type == "meta"
+    for name in set(INDEXES.names()) - {"flat"}:
+        make = partial(build_index, name, device="meta")
+        assert contract.filled(make, torch.eye(3)).search(torch.eye(3), 1)[1].T.tolist() == [
+            [0, 1, 2]
+        ]
+    without_doubles = build_index("flat", 3, "mps")
+    assert contract.filled(lambda _: without_doubles, torch.eye(3)).search(torch.eye(3), 1)
+    with pytest.raises(ValueError, match="3 keys are on cpu"):
+        without_doubles.to("cpu")  # type: ignore[attr-defined]
 
 
 @st.composite

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from radt.envs.suite import TaskSuite
 from radt.files import seal
 from radt.memory import memory_file as module
 from radt.memory.chunks import stack
-from radt.memory.embed import DecisionTransformerEmbedder
+from radt.memory.embed import DecisionTransformerEmbedder, device_of
 from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
 from radt.memory.memory import Memory, MemoryConfig
@@ -73,6 +75,17 @@ def test_an_exact_copy_of_the_query_is_returned(index: str) -> None:
     torch.testing.assert_close(found.relevance[:, 0], torch.ones(len(rows)), rtol=0, atol=1e-5)
     assert not (found.verdict == Verdict.TOO_SIMILAR).any()
     assert not (found.verdict == Verdict.OWN_TRAJECTORY).any()
+
+
+def test_keys_are_where_the_embedder_computes() -> None:
+    embedder = toy_embedder(TOY_REACH.spaces)
+    embedder.network.to("meta")  # stands for a GPU
+    for name, device in (("flat", "meta"), ("faiss-ivf", "cpu")):
+        config = replace(CONFIG, index=name)
+        index: Any = Memory(embedder, TOY_REACH.spaces, config).index
+        assert index._index.table.device.type == device
+    public: Any = SimpleNamespace(network=None, device="meta")  # as a language model is
+    assert device_of(public).type == "meta"
 
 
 def test_each_slot_searches_its_own_memory() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from radt.data import Dataset
 from radt.envs.suite import TaskSuite
-from radt.memory.index import similarity, unit
+from radt.memory.index import FlatIndex, similarity, unit
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods import training_memory
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
@@ -51,6 +51,16 @@ def build(dataset: Dataset) -> Build:
         )
 
     return built
+
+
+def test_keys_are_where_the_embedder_computes(dataset: Dataset) -> None:
+    embedder = toy_embedder(dataset.spaces)
+    embedder.network.to("meta")  # stands for a GPU
+    memory = TrainingMemory(
+        dataset, embedder, replace(CONFIG, retrieve_every=0), RetrievalTraining()
+    )
+    assert isinstance(memory.index, FlatIndex)
+    assert memory.index.table.device.type == "meta"
 
 
 def every_step(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:

@@ -49,6 +49,13 @@ class Embedder(Protocol):
         ...
 
 
+def device_of(embedder: Embedder) -> torch.device:
+    """Say where an embedder computes, also one whose model no checkpoint carries."""
+    weights = () if embedder.network is None else embedder.network.parameters()
+    known = torch.device(getattr(embedder, "device", "cpu"))
+    return next((weight.device for weight in weights), known)
+
+
 class IncrementalEmbedder(Protocol):
     """Embeds growing trajectories at the price of one step each."""
 

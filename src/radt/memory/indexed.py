@@ -44,7 +44,7 @@ class StoreIndex:
     ) -> tuple[Tensor, Tensor]:
         """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
         relevance, numbers = self._index.search(queries, k, partition)
-        return relevance, ids_of(self._known, numbers.cpu())
+        return relevance.cpu(), ids_of(self._known, numbers.cpu())
 
 
 class SearchingStore(Store, Searchable, Protocol):

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from radt.memory.chunks import stack
-from radt.memory.embed import Embedder
+from radt.memory.embed import Embedder, device_of
 from radt.memory.entries import Entries, deduplicate, key_start
 from radt.memory.evict import EVICTIONS, surplus
 from radt.memory.identity import Identity, MemoryFileError
-from radt.memory.index import INDEXES
+from radt.memory.index import build_index
 from radt.memory.indexed import StoreIndex, StoreSearch
 from radt.memory.inputs import check_trajectories
 from radt.memory.memory_file import read_file, write_file
@@ -228,7 +228,8 @@ class Memory:
     def _new_index(self) -> StoreIndex | StoreSearch:
         if isinstance(self.store, Searchable):
             return StoreSearch(self.store)
-        return StoreIndex(INDEXES[self.config.index](self.embedder.width), self.store)
+        name, width = self.config.index, self.embedder.width
+        return StoreIndex(build_index(name, width, device_of(self.embedder)), self.store)
 
     def identity(self) -> Identity:
         """Name what keys and chunks depend on; another memory with another identity is refused."""

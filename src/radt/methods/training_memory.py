@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.data.reader import Dataset
-from radt.memory.embed import Embedder
+from radt.memory.embed import Embedder, device_of
 from radt.memory.entries import DedupOrder, deduplicate, key_start
-from radt.memory.index import INDEXES, group
+from radt.memory.index import build_index, group
 from radt.memory.memory import MemoryConfig
 from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, retrieve
 from radt.memory.reweight import UTILITIES, reweight
@@ -60,7 +60,7 @@ class TrainingMemory:
         if config.store_above is not None:
             self.store.keep(self.store.earned() > config.store_above)
             self._note("rewarded")
-        self.index = INDEXES[config.index](embedder.width)
+        self.index = build_index(config.index, embedder.width, device_of(embedder))
         self.keys = torch.zeros(0, embedder.width)
         if self.searches:
             self._fill()
