@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -93,6 +96,15 @@ def test_the_best_episodes_are_chosen_within_each_task(dataset: Dataset, fractio
         returns = episodes.total_return[episodes.task == task]
         kept = episodes.total_return[rows][episodes.task[rows] == task]
         assert sorted(kept) == sorted(returns)[-round(4 * fraction) :]
+
+
+def test_of_equal_returns_the_shorter_episode_is_better(dataset: Dataset) -> None:
+    episodes = dataset.episodes
+    alike = replace(episodes, total_return=np.ones_like(episodes.total_return))
+    rows = best_episodes(cast(Dataset, SimpleNamespace(episodes=alike)), 0.5)
+    for task in (1, 4, 7):
+        kept = episodes.length[rows][episodes.task[rows] == task]
+        assert sorted(kept) == sorted(episodes.length[episodes.task == task])[:2]
 
 
 def test_a_task_keeps_at_least_one_episode(dataset: Dataset) -> None:

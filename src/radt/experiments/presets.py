@@ -133,17 +133,21 @@ SMALL_METHOD: dict[str, dict[str, Any]] = {  # below the paper's budget
 ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
 
 
+# where trials are longer than a chunk, most chunks of a good trial begin on the goal
+SHOW_THE_WAY = {"memory": {"utility": "way"}}
+
 ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ from 10x10
-    "dark-room-20x20": {"context_len": 100},
-    "dark-room-40x20": {"context_len": 100, "batch_size": 32},
-    "dark-key-door-20x20": {"context_len": 100},
-    "dark-key-door-20x20-persist": {"context_len": 100},
-    "dark-key-door-40x20": {"context_len": 100, "batch_size": 32},
-    "dark-key-door-40x20-persist": {"context_len": 100, "batch_size": 32},
+    "dark-room-20x20": {"context_len": 100, "ra-dt+": SHOW_THE_WAY},
+    "dark-room-40x20": {"context_len": 100, "batch_size": 32, "ra-dt+": SHOW_THE_WAY},
+    "dark-key-door-20x20": {"context_len": 100, "ra-dt+": SHOW_THE_WAY},
+    "dark-key-door-20x20-persist": {"context_len": 100, "ra-dt+": SHOW_THE_WAY},
+    "dark-key-door-40x20": {"context_len": 100, "batch_size": 32, "ra-dt+": SHOW_THE_WAY},
+    "dark-key-door-40x20-persist": {"context_len": 100, "batch_size": 32, "ra-dt+": SHOW_THE_WAY},
     "maze-runner-15x15": {
         "source": "ppo-lstm",
         "retrieve_every": 25,
         "ad": {"skip": 1000},
+        "ra-dt+": SHOW_THE_WAY,
         "also_on": (TRAINING_TASKS,),
     },
 }

@@ -56,13 +56,16 @@ def up_to(batch: Batch, stop: NDArray[np.int64]) -> Batch:
 
 
 def best_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:
-    """Return the rows of each task's best episodes by return, in the order of the table."""
+    """Return the rows of each task's best episodes, in the order of the table.
+
+    These are the ones that earned most and, of equal ones, those that needed fewer steps.
+    """
     episodes = dataset.episodes
     if fraction == 1:
         return np.arange(len(episodes))
     rows = []
     for task in np.unique(episodes.task):
         own = np.flatnonzero(episodes.task == task)
-        best = np.argsort(-episodes.total_return[own], kind="stable")
+        best = np.lexsort((episodes.length[own], -episodes.total_return[own]))
         rows.append(own[best[: max(1, round(fraction * len(own)))]])
     return np.sort(np.concatenate(rows))
