@@ -113,6 +113,22 @@ def test_a_comparison_from_nothing_and_again_without_a_run(
 
 
 @pytest.mark.usefixtures("without_reports")
+def test_data_of_any_source_can_be_compared_and_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [
+        *("compare", TOY_GRID.name, "--methods", "dt", "--seeds", "1", "--budget", "smoke"),
+        *("--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")),
+        *("--threads", "1", "--set", "source=annealed", "--set", "learn.evaluate_every=0"),
+    ]
+    told = answer(capsys, given)
+    assert told["data"] == "trained on annealed data"
+    assert [name.split(":")[0] for name in told["conditions"]["dataset"]] == ["annealed"]
+    assert cli.main([*given, "--quiet"]) == 0
+    assert "2 tasks, trained on annealed data" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("without_reports")
 def test_what_was_interrupted_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = entry(compared(tmp_path), "dt", 0)
     api.collect(one.config, workers=1)

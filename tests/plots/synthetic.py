@@ -40,12 +40,17 @@ MEASURED: dict[str, Any] = {
 
 
 def synthetic_record(
-    method: str, seed: int = 0, trials: int = 40, tasks: int = 20, variant: bool = False
+    method: str,
+    seed: int = 0,
+    trials: int = 40,
+    tasks: int = 20,
+    variant: bool = False,
+    source: str = "ppo",
 ) -> dict[str, Any]:
     """Return a result whose tasks jump to their level once their goal is found."""
     rng = np.random.default_rng([seed, sum(map(ord, method))])
-    choice = overrides([f"evaluate.trials={trials}", f"seed={seed}"])
-    config, _ = compose([*preset_layers(ENV, method, "smoke"), choice])
+    choice = overrides([f"evaluate.trials={trials}", f"seed={seed}", f"source={source}"])
+    config, _ = compose(preset_layers(ENV, method, "smoke", choice))
     record = {
         "experiment": "icl",
         "env": ENV,

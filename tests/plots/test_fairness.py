@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from radt.plots.fairness import conditions, in_words
@@ -30,6 +31,26 @@ def test_precision_is_a_condition_and_older_records_are_single() -> None:
         "float32, not compiled": ["dt", "ra-dt"],
         "bfloat16, compiled": ["ra-dt+"],
     }
+
+
+def test_a_source_need_not_say_how_many_transitions_it_records() -> None:
+    own = learner("dt")
+    own["config"] |= {"source": "logs", "collect": {"seed": 0, "file": "logs.npz"}}
+    (named,) = conditions([own])["dataset"]
+    assert re.fullmatch(r"logs: recipe [0-9a-f]{8}", named)
+    (named,) = conditions([learner("dt")])["dataset"]
+    assert re.fullmatch(r"ppo: 512 transitions a task, recipe [0-9a-f]{8}", named)
+
+
+def test_how_often_a_memory_is_searched_is_a_condition() -> None:
+    records = [learner(method) for method in ("dt", "ra-dt", "ra-dt+")]
+    name = "steps between retrievals, where there is a memory"
+    assert conditions(records)[name] == {"1": ["ra-dt"], "once a trial": ["ra-dt+"]}
+    assert f"- {name}: `1` (ra-dt); `once a trial` (ra-dt+)" in in_words(records)
+    assert conditions(records[:1])[name] == {}
+    assert name not in in_words(records[:1])
+    records[1]["config"]["options"]["memory"]["retrieve_every"] = 10
+    assert f"{name} `10`" in in_words(records[:2])
 
 
 def test_versions_of_the_code_are_named_where_they_differ() -> None:

@@ -12,7 +12,7 @@ from radt.config import compose, from_json, overrides
 from radt.experiments.presets import preset_layers
 from radt.plots import write_comparison, write_report
 from radt.plots.prose import command, training_table
-from radt.plots.report import median_task
+from radt.plots.report import median_task, run_title
 from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
 
 
@@ -85,7 +85,16 @@ def test_a_comparison_says_the_same_to_readers_and_programs(tmp_path: Path) -> N
     assert plus["ci95"][0] < plus["mean_31_40"] < plus["ci95"][1]
     assert plus["improves_ci95"][0] > 0
     assert plus["seeds"] == 2
-    assert content["methods"]["sweep"]["ci95"] is None
+    assert plus["ci95_over"] == plus["improves_ci95_over"] == "seeds within tasks"
+    alone = content["methods"]["sweep"]
+    for name in ("ci95", "improves_ci95"):
+        assert alone[name] == alone[f"{name}_tasks"]
+        assert alone[name][0] < alone[name][1]
+        assert alone[f"{name}_over"] == "tasks"
+    assert alone["at_trial_ci95"] == alone["at_trial_ci95_tasks"]
+    assert alone["minus_ra_dt"]["ci95_over"] == "tasks"
+    assert (plus["source"], alone["source"], content["data"]) == ("ppo", None, None)
+    assert "trained on ppo" not in page.read_text()
     assert content["variants"][VARIANT]["optimum"] == pytest.approx(88.0)
     assert plus["at_trial_ci95"]["10"][0] < plus["at_trial"]["10"]
     assert plus["minus_ra_dt"]["ci95"][0] > 0
@@ -93,8 +102,44 @@ def test_a_comparison_says_the_same_to_readers_and_programs(tmp_path: Path) -> N
     assert all(path.exists() for path in linked(page))
     assert "The same for every method: action rule" in page.read_text()
     unequal = [name for name, groups in content["conditions"].items() if len(groups) > 1]
-    assert unequal == ["episodes learned from"]  # the presets differ in it
+    retrievals = "steps between retrievals, where there is a memory"
+    assert unequal == ["episodes learned from", retrievals]  # the presets differ in them
+    assert content["conditions"][retrievals] == {"1": ["ra-dt"], "once a trial": ["ra-dt+"]}
     assert not (tmp_path / "out" / "learning.png").exists()
+
+
+def test_data_of_another_source_are_named_wherever_they_were_learned_from(tmp_path: Path) -> None:
+    def records(*sources: str) -> list[Path]:
+        folder = tmp_path / "-".join(sources)
+        return [
+            save(folder / method, synthetic_record(method, source=source) | MEASURED)
+            for method, source in zip(("dt", "ra-dt", "replay"), sources, strict=True)
+        ]
+
+    paths = records("annealed", "annealed", "annealed")
+    page = write_comparison(paths, tmp_path)
+    content = json.loads((tmp_path / "compare.json").read_text())
+    text = page.read_text()
+    assert text.startswith(
+        "# In-context learning on dark-room-10x10, equal updates, trained on annealed data\n"
+    )
+    assert "`dt`, trained on annealed data, earns " in text
+    assert "`replay` earns " in text
+    assert "dataset `annealed: recipe " in text
+    assert content["data"] == "trained on annealed data"
+    sources = {name: row["source"] for name, row in content["methods"].items()}
+    assert sources == {"dt": "annealed", "ra-dt": "annealed", "replay": None}
+    curve = "dark-room-10x10: 20 unseen tasks, 1 seed, trained on annealed data"
+    assert curve in (tmp_path / "report.html").read_text()
+    learning = "dark-room-10x10: learning over training, trained on annealed data"
+    assert learning in (tmp_path / "report.html").read_text()
+    assert "trained on annealed data" in write_report(paths[0].parent).read_text()
+    replay = synthetic_record("replay", source="annealed")
+    assert run_title(replay) == "replay on dark-room-10x10, seed 0"
+
+    mixed = write_comparison(records("ppo", "annealed", "ppo"), tmp_path).read_text()
+    assert "equal updates, ra-dt trained on annealed data\n" in mixed
+    assert "- dataset: `ppo: 512 transitions a task, recipe " in mixed
 
 
 def test_cost_and_learning_go_into_a_comparison(tmp_path: Path) -> None:

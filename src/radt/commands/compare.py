@@ -161,6 +161,8 @@ def show_table(compared: Mapping[str, Any]) -> Table:
     score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))
     trials = "-".join(score.split("_")[1:])
     title = f"{compared['env']}, {compared['tasks']} tasks"
+    if compared["data"]:
+        title += f", {compared['data']}"
     table = Table("method", title=title, title_justify="left")
     heads = ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", "minus ra-dt", "95 %")
     for head in heads:
@@ -172,14 +174,14 @@ def show_table(compared: Mapping[str, Any]) -> Table:
             str(row["seeds"]),
             f"{row['at_trial']['1']:.{n}f}",
             f"[bold]{row[score]:.{n}f}[/]",
-            bounds(row["ci95"] or row["ci95_tasks"], n),
+            bounds(row["ci95"], n),
             "yes" if row["improves"] else "no",
             "" if against is None else f"{against['mean']:+.{n}f}",
-            "" if against is None else bounds(against["ci95"] or against["ci95_tasks"], n),
+            "" if against is None else bounds(against["ci95"], n),
         )
     return table
 
 
 def bounds(pair: Sequence[float], digits: int) -> str:
-    """Write an interval; it is over tasks where there is one seed only."""
+    """Write an interval."""
     return f"{pair[0]:.{digits}f} to {pair[1]:.{digits}f}"

@@ -47,8 +47,10 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
 
 
 def _title(record: Mapping[str, Any]) -> str:
-    count = len(record["returns"])
-    return f"{record['method']} on {record['env']}, {count} tasks, seed {record['seed']}"
+    from radt.plots.records import titled
+
+    count, seed = len(record["returns"]), record["seed"]
+    return titled(f"{record['method']} on {record['env']}, {count} tasks, seed {seed}", [record])
 
 
 def _scores(record: Mapping[str, Any], returns: np.ndarray[Any, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from radt.plots.html import REPORT, write_html
 from radt.plots.html_pages import comparison_body
 from radt.plots.learning import LEARNING, has_learning, learning_curve
 from radt.plots.prose import in_words, write_page
-from radt.plots.records import Record, read_record, variants
+from radt.plots.records import Record, read_record, titled, trained_on, variants
 from radt.plots.rows import BASE, Row, method_table
 from radt.plots.tables import markdown, returns_tables
 
@@ -53,7 +53,7 @@ def write_comparison(
 def title_of(records: Sequence[Record], wall_minutes: float | None = None) -> str:
     """Say what is compared and what was equal."""
     equal = "equal updates" if wall_minutes is None else f"{wall_minutes:g} minutes of training"
-    return f"In-context learning on {records[0]['env']}, {equal}"
+    return titled(f"In-context learning on {records[0]['env']}, {equal}", records)
 
 
 def comparison_parts(
@@ -90,6 +90,7 @@ def comparison_json(
         "trials": own[0].trials,
         "optimum": own[0].optimum,
         "wall_minutes": wall_minutes,
+        "data": trained_on(records) or None,
         "conditions": fairness.conditions(records),
         "code_versions": sorted({str(record.get("code_version")) for record in records}),
         "methods": {row.method: row_json(row) for row in own},
@@ -104,7 +105,7 @@ def comparison_json(
 
 
 def row_json(row: Row) -> dict[str, Any]:
-    """Put a row into plain values; intervals over seeds are null with one seed."""
+    """Put a row into plain values; `ci95` is over tasks where there is one seed, and says so."""
     expense = row.expense
     return {
         f"mean_{row.late.replace('-', '_')}": row.score.mean,
@@ -113,7 +114,7 @@ def row_json(row: Row) -> dict[str, Any]:
         "improvement": row.gain.mean,
         **_intervals(row.gain, "improves_"),
         "at_trial": {str(trial): found.mean for trial, found in row.at_trial.items()},
-        "at_trial_ci95": {str(t): _bounds(found.over_seeds) for t, found in row.at_trial.items()},
+        "at_trial_ci95": {str(t): _bounds(found.known[0]) for t, found in row.at_trial.items()},
         "at_trial_ci95_tasks": {
             str(trial): _bounds(found.over_tasks) for trial, found in row.at_trial.items()
         },
@@ -121,6 +122,7 @@ def row_json(row: Row) -> dict[str, Any]:
         "found_by": {str(trial): value for trial, value in row.found_by.items()},
         "after_finding": row.after_finding,
         "seeds": row.seeds,
+        "source": row.source,
         "parameters": expense.parameters,
         "frozen_parameters": expense.frozen_parameters,
         "context_steps": expense.context_steps,
@@ -143,13 +145,14 @@ def _difference_json(found: Estimate) -> dict[str, Any]:
 
 def _intervals(found: Estimate, prefix: str = "") -> dict[str, Any]:
     return {
-        f"{prefix}ci95": _bounds(found.over_seeds),
+        f"{prefix}ci95": _bounds(found.known[0]),
+        f"{prefix}ci95_over": "tasks" if found.over_seeds is None else "seeds within tasks",
         f"{prefix}ci95_tasks": _bounds(found.over_tasks),
     }
 
 
-def _bounds(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
+def _bounds(interval: Interval) -> list[float]:
+    return [interval.low, interval.high]
 
 
 def _equal_time(folder: Path) -> list[str]:

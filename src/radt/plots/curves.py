@@ -18,7 +18,7 @@ from radt.metrics import (
     nested_interval,
     stratified_interval,
 )
-from radt.plots.records import REFERENCES, Outcome, Record, RecordError, outcomes
+from radt.plots.records import REFERENCES, Outcome, Record, RecordError, outcomes, titled
 from radt.plots.style import (
     FAINT,
     INK,
@@ -48,7 +48,7 @@ def icl_curve(records: Sequence[Record], path: Path, variant: str | None = None)
     draw_returns(panels[0], shown)
     if several:
         draw_found(panels[1], shown)
-    return save(figure, path, icl_title(shown, str(records[0]["split"])), icl_note(shown))
+    return save(figure, path, icl_title(shown, records), icl_note(shown))
 
 
 def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
@@ -124,11 +124,11 @@ def icl_note(shown: Sequence[Outcome]) -> str:
     return f"{lines}; bands: 95 % over {over}; numbers: trials {late}"
 
 
-def icl_title(shown: Sequence[Outcome], split: str) -> str:
+def icl_title(shown: Sequence[Outcome], records: Sequence[Record]) -> str:
     """Say whose curves these are, where, and over how many tasks and seeds."""
-    kind = "unseen" if split == "final" else "validation"
+    kind = "unseen" if records[0]["split"] == "final" else "validation"
     seeds = sorted({len(outcome.seeds) for outcome in shown})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"
     runs = f"{count} seed{'s' if count != '1' else ''}"
     head = f"{shown[0].method} on " if len(shown) == 1 else ""
-    return f"{head}{shown[0].env}: {shown[0].tasks} {kind} tasks, {runs}"
+    return titled(f"{head}{shown[0].env}: {shown[0].tasks} {kind} tasks, {runs}", records)

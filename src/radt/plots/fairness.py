@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from radt.plots.records import Record, by_method, learns
+from radt.plots.records import Record, by_method, learns, source_of
 
 Groups = dict[str, list[str]]  # a value, and the methods that have it
 
@@ -21,6 +21,9 @@ def conditions(records: Sequence[Record]) -> dict[str, Groups]:
         "batch": grouped(trained, lambda record: str(record["config"]["learn"]["batch_size"])),
         "dataset": grouped(trained, dataset),
         "episodes learned from": grouped(trained, episodes),
+        "steps between retrievals, where there is a memory": grouped(
+            [record for record in trained if _memory(record)], retrieval
+        ),
         "precision": grouped(trained, precision),
         "budget": grouped(trained, lambda record: str(record.get("budget"))),
     }
@@ -32,10 +35,11 @@ def action_rule(record: Record) -> str:
 
 
 def dataset(record: Record) -> str:
-    """Name the recipe of the data by what matters most and a hash of all of it."""
+    """Name the source of the data and its recipe by a hash; how much it is, where it says so."""
     recipe = _said(record["config"]["collect"])
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
-    return f"{recipe['transitions']:,} transitions a task, recipe {digest}"
+    size = f"{recipe['transitions']:,} transitions a task, " if "transitions" in recipe else ""
+    return f"{source_of(record)}: {size}recipe {digest}"
 
 
 def episodes(record: Record) -> str:
@@ -47,11 +51,21 @@ def episodes(record: Record) -> str:
     return ", ".join(parts) or "all"
 
 
+def retrieval(record: Record) -> str:
+    """Say how often a method searches its memory."""
+    every = _memory(record).get("retrieve_every", 1)
+    return str(every) if every else "once a trial"
+
+
 def precision(record: Record) -> str:
     """Say how training computed; older records did so in single precision, not compiled."""
     choices = record.get("choices") or {}
     compiled = "compiled" if choices.get("compiled") else "not compiled"
     return f"{choices.get('precision', 'float32')}, {compiled}"
+
+
+def _memory(record: Record) -> dict[str, Any]:
+    return dict(record["config"].get("options", {}).get("memory") or {})
 
 
 def _said(values: dict[str, Any]) -> dict[str, Any]:

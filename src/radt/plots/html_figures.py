@@ -44,7 +44,7 @@ def icl_picture(records: Sequence[Record], variant: str | None = None) -> str:
     panels: list[Draw] = [lambda axes: draw_returns(axes, shown)]
     if len(shown) > 1:
         panels.append(lambda axes: draw_found(axes, shown))
-    return framed(panels, icl_title(shown, str(records[0]["split"])), icl_note(shown))
+    return framed(panels, icl_title(shown, records), icl_note(shown))
 
 
 def learning_picture(records: Sequence[Record]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from radt.plots.records import Record, by_method
+from radt.plots.records import Record, by_method, titled
 from radt.plots.style import End, canvas, colour_of, name_ends, plain, save
 
 LEARNING = "learning.png"
@@ -71,7 +71,7 @@ def draw_learning(axes: Axes, shown: dict[str, list[Curve]]) -> None:
 
 def learning_title(records: Sequence[Record]) -> str:
     """Say where learning was looked at."""
-    return f"{records[0]['env']}: learning over training"
+    return titled(f"{records[0]['env']}: learning over training", records)
 
 
 def learning_note(records: Sequence[Record]) -> str:

@@ -30,12 +30,16 @@ def in_words(row: Row, split: str) -> str:
     return " ".join(
         [
             f"On {row.tasks} {kind} of `{row.env}`, each begun with an empty memory, "
-            f"`{row.method}` earns {row.at_trial[1].mean:.{n}f} in trial 1 and {score:.{n}f} "
+            f"{_who(row)} earns {row.at_trial[1].mean:.{n}f} in trial 1 and {score:.{n}f} "
             f"[{certain.low:.{n}f}, {certain.high:.{n}f}] in trials {row.late}{share}.",
             _improvement(row),
             _finding(row),
         ]
     )
+
+
+def _who(row: Row) -> str:
+    return f"`{row.method}`, {row.trained_on}," if row.trained_on else f"`{row.method}`"
 
 
 def _improvement(row: Row) -> str:

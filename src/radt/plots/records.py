@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radt.checkpoint import read_header
+from radt.experiments.presets import usual_source
 from radt.experiments.run import CHECKPOINT
 from radt.methods import METHODS
 
@@ -73,6 +74,8 @@ class Outcome:
     optimum: float | None  # mean over tasks
     solved_above: float = 0.0  # a trial that earns more has found its goal
     expense: Expense = field(default_factory=Expense)
+    source: str | None = None  # who acted while its data were recorded; None: nobody did
+    trained_on: str = ""  # the same in words, where it is not the environment's usual source
 
     @property
     def tasks(self) -> int:
@@ -132,6 +135,33 @@ def learns(record: Record) -> bool:
     return method not in METHODS.names() or METHODS[method].learns
 
 
+def source_of(record: Record) -> str | None:
+    """Name who acted while a record's data were recorded; None: none were, or it does not say."""
+    if not learns(record) or "config" not in record:
+        return None
+    return str(record["config"].get("source", "ppo"))  # older ones had no choice
+
+
+def trained_on(records: Sequence[Record]) -> str:
+    """Say whose data were learned from, where it is not the environment's usual source; else ''."""
+    learned = by_method([record for record in records if source_of(record) is not None])
+    told: dict[str, list[str]] = {}
+    for method, same in learned.items():
+        usual = usual_source(str(same[0]["config"].get("env", same[0]["env"])))
+        for source in sorted({str(source_of(record)) for record in same} - {usual}):
+            told.setdefault(source, []).append(method)
+    return "; ".join(
+        ("" if len(methods) == len(learned) else f"{', '.join(methods)} ")
+        + f"trained on {source} data"
+        for source, methods in told.items()
+    )
+
+
+def titled(title: str, records: Sequence[Record]) -> str:
+    """Add to a title whose data were learned from, where that is not as usual."""
+    return ", ".join(filter(None, (title, trained_on(records))))
+
+
 def variants(records: Iterable[Record]) -> list[str]:
     """Name the other environments that any of the records was evaluated on."""
     return sorted({name for record in records for name in record.get("variants", {})})
@@ -166,6 +196,8 @@ def _outcome(records: Sequence[Record], variant: str | None) -> Outcome:
         optimum=_mean_or_none(parts[0]["optimum"]),
         solved_above=float(records[0].get("solved_above", 0.0)),
         expense=_expense(records),
+        source=" and ".join(sorted(set(filter(None, map(source_of, records))))) or None,
+        trained_on=trained_on(records),
     )
 
 

@@ -32,7 +32,7 @@ from radt.plots.prose import (
     wall_table,
     write_page,
 )
-from radt.plots.records import Record, read_record, variants
+from radt.plots.records import Record, read_record, titled, variants
 from radt.plots.rows import method_table
 from radt.plots.tables import markdown
 
@@ -55,7 +55,7 @@ def write_report(folder: Path) -> Path:
 
 def run_title(record: Record) -> str:
     """Name a run."""
-    return f"{record['method']} on {record['env']}, seed {record['seed']}"
+    return titled(f"{record['method']} on {record['env']}, seed {record['seed']}", [record])
 
 
 def summary_parts(record: Record, run: Run) -> list[str]:

@@ -40,6 +40,8 @@ class Row:
     found_by: dict[int, float]  # tasks solved by a trial, mean over seeds
     after_finding: float | None  # return of the trials after the first that solved a task
     expense: Expense
+    source: str | None = None  # who acted while its data were recorded; None: nobody did
+    trained_on: str = ""  # the same in words, where it is not the environment's usual source
 
     @property
     def seeds(self) -> int:
@@ -95,6 +97,8 @@ def make_row(outcome: Outcome, rng: np.random.Generator, base: Outcome | None = 
         },
         after_finding=_mean_after_finding(outcome),
         expense=outcome.expense,
+        source=outcome.source,
+        trained_on=outcome.trained_on,
     )
 
 
