@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from radt.registry import Registry
 from radt.spaces import StateSpace
 
-
 OCTAVES = 5  # of waves: from half a turn to eight turns for a number that goes from 0 to 1
 
 
