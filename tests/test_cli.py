@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from radt.commands.look import EnvsVerb
 from radt.demo import Demo, bars, grid_view, play
 from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite
 from radt.loading import load
+from radt.methods import METHODS
 
 ENV = "dark-room-10x10"
+METHODS_HERE = set(METHODS.names())  # before a test registers one of its own
 LOOKING = ("data", "envs", "config", "report", "hub")
 LOOKING_AT_MEMORY = [("memory", verb) for verb in ("info", "verify", "repair", "compact", "export")]
 SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]
@@ -96,6 +99,16 @@ def test_help_teaches(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
         for flag in ("--device", "--threads"):
             computes = words[0] not in LOOKING and words not in LOOKING_AT_MEMORY
             assert (flag in text) == computes, "only flags that do something"
+
+
+def test_help_names_every_method_where_one_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("run", "train", "collect"):
+        with pytest.raises(SystemExit):
+            cli.main([verb, "--help"])
+        offered = capsys.readouterr().out.partition("--method STR")[2].partition("--budget")[0]
+        named = set(re.findall(r"[a-z0-9+-]+", offered))
+        assert (named >= METHODS_HERE) == (verb != "collect"), "data are the same for all"
+        assert bool(offered) == (verb != "collect")
 
 
 def test_a_run_leaves_its_files_and_a_second_one_changes_nothing(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
+from tyro.conf import Suppress, arg
 
 from radt.commands.engine import EngineVerb
 from radt.commands.flags import ComputingVerb, RunWords, say
@@ -129,6 +129,8 @@ class CollectVerb(EngineVerb, RunWords):
       radt collect maze-runner-15x15
       radt collect maze-runner-15x15 --set source=annealed --set collect.tasks=1000
     """
+
+    method: Suppress[str | None] = None  # data are the same for all of them
 
     def execute(self) -> None:
         """Collect and describe what was collected."""
