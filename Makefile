@@ -6,6 +6,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed-by-make
 EXTRAS := faiss,minari,tensorboard,lm,server,view,dev
+# What only the long batteries need: Ray takes 240 MB.
+FULL_STAMP := .venv/.installed-for-test-full
+FULL_EXTRAS := ray
 
 # Small arrays: more threads would only wait for each other.
 test test-full wheel: export OMP_NUM_THREADS ?= 1
@@ -23,6 +26,10 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	touch $(STAMP)
+
+$(FULL_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(FULL_EXTRAS)]"
+	touch $(FULL_STAMP)
 
 browser:  # for the tests of the viewer: installed as root, otherwise only looked for
 	@scripts/browser.sh
@@ -45,7 +52,7 @@ lint: setup  ## style, types and the order of the rooms
 test: lint  ## what every change must pass
 	$(BIN)/python -m pytest --cov=radt
 
-test-full: lint  ## the long batteries too; the report goes to results/test-full.txt
+test-full: lint $(FULL_STAMP)  ## the long batteries too; the report goes to results/test-full.txt
 	mkdir -p results
 	$(BIN)/python -m pytest --no-header --color=no --cov=radt -m "long or not long" | tee results/test-full.txt
 
@@ -56,9 +63,9 @@ docs: setup  ## build the pages of docs/ into site/, a folder that needs no serv
 wheel: setup  ## build dist/*.whl and try it outside the checkout
 	$(BIN)/python scripts/wheel_smoke.py --out dist
 
-lock: setup  ## write constraints.txt from what .venv holds
-	$(BIN)/python scripts/lock.py --extras $(EXTRAS) --out constraints.txt
-	touch $(STAMP)
+lock: setup $(FULL_STAMP)  ## write constraints.txt from what .venv holds
+	$(BIN)/python scripts/lock.py --extras $(EXTRAS),$(FULL_EXTRAS) --out constraints.txt
+	touch $(STAMP) $(FULL_STAMP)
 
 clean:  ## remove what the tools leave behind, but not .venv, data or runs
 	rm -rf build dist site .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

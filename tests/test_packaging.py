@@ -99,9 +99,25 @@ def test_every_requirement_has_a_version_in_the_constraints() -> None:
         *extras["tensorboard"],
         *extras["lm"],
         *extras["server"],
+        *extras["ray"],
         *extras["dev"],
     ]
     assert {Requirement(line).name for line in lines} <= pinned
+
+
+def test_only_the_long_batteries_install_ray() -> None:
+    asked = {
+        target: subprocess.run(
+            ["make", "--dry-run", "--always-make", target],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for target in ("test", "test-full")
+    }
+    assert 'constraints.txt -e ".[ray]"' in asked["test-full"]
+    assert "[ray]" not in asked["test"]
 
 
 def test_no_pickle_is_ever_loaded() -> None:
