@@ -108,7 +108,7 @@ def bench_collect(
         },
         "light": None if light is None else compared(setting, lighter, light, rate, known),
     }
-    if light is not None:
+    if light is not None and lighter.transitions == config.transitions:
         full = ("full", ours.late_returns)
         measured["light"]["beside_full"] = compare_returns(setting, light.late_returns, *full)
     return with_provenance("collect", measured, ours.steady_rate / rate)
