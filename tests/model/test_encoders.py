@@ -9,30 +9,17 @@ from radt.spaces import StateSpace
 from tests.contracts import encoder as contract
 from tests.model.batches import SPACES
 
-ENCODED = {**SPACES, "waves": SPACES["vector"]}  # what each encoder is shown
 CHECKS = [check for name, check in vars(contract).items() if name.startswith("check_")]
 
 
 def test_every_encoder_is_put_to_the_contract() -> None:
-    assert set(ENCODED) == set(ENCODERS.names())
+    assert set(SPACES) == set(ENCODERS.names())
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", ENCODED)
-def test_contract(name: str, check) -> None:
-    check(ENCODED[name], name)
-
-
-def test_waves_tell_near_places_apart() -> None:
-    encoder = state_encoder(StateSpace("vector", (1,)), 64, "waves")
-    places = torch.arange(15)[:, None] / 15
-    vectors = encoder(places) - encoder.linear.bias
-    assert (vectors @ vectors.T).argmax(1).tolist() == list(range(15))
-
-
-def test_waves_read_numbers_only() -> None:
-    with pytest.raises(ValueError, match="vectors of numbers, not 'discrete'"):
-        state_encoder(StateSpace("discrete", (2,), (3, 5)), 8, "waves")
+@pytest.mark.parametrize("kind", SPACES)
+def test_contract(kind: str, check) -> None:
+    check(SPACES[kind])
 
 
 def test_one_hot_equals_a_linear_layer_on_one_hots() -> None:

@@ -7,8 +7,7 @@
 | image    | three strided convolutions, then linear                                 |
 | encoded  | the stored outputs of a frozen encoder, projected only if widths differ |
 
-A model can be told to read its states with another one that is registered: `model.encoder`. One is
-there for vectors that say where something is: `waves`.
+A model can be told to read its states with another one that is registered: `model.encoder`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from torch import Tensor, nn
 
 from radt.registry import Registry
 from radt.spaces import StateSpace
-
-OCTAVES = 5  # of waves: from half a turn to eight turns for a number that goes from 0 to 1
 
 
 class StateEncoder(Protocol):
@@ -64,31 +61,6 @@ class LinearEncoder(nn.Module):
         return torch.as_tensor(self.linear(states.float()))
 
 
-class WavesEncoder(nn.Module):
-    """A linear layer on the waves of each number, so that near places can be told apart.
-
-    Attention compares vectors by their product. That of two linear projections is largest for the
-    largest number, that of their waves for the most similar one.
-    """
-
-    turns: Tensor
-
-    def __init__(self, space: StateSpace, width: int) -> None:
-        super().__init__()
-        if space.kind != "vector":
-            raise ValueError(f"waves reads vectors of numbers, not {space.kind!r} states")
-        half_turns = torch.pi * 2.0 ** torch.arange(OCTAVES)
-        self.register_buffer("turns", half_turns, persistent=False)
-        self.linear = nn.Linear(space.shape[0] * (1 + 2 * OCTAVES), width)
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Project each number, its sines and its cosines."""
-        numbers = states.float()[..., None]  # [..., n, 1]
-        angles = numbers * self.turns  # [..., n, octaves]
-        waves = torch.cat([numbers, angles.sin(), angles.cos()], dim=-1)
-        return torch.as_tensor(self.linear(waves.flatten(-2)))
-
-
 class ConvolutionalEncoder(nn.Module):
     """Three strided convolutions on images of bytes."""
 
@@ -127,7 +99,6 @@ class PrecomputedEncoder(nn.Module):
 ENCODERS: Registry[type[nn.Module]] = Registry("encoders", "encoder")
 ENCODERS.register("discrete", OneHotEncoder)
 ENCODERS.register("vector", LinearEncoder)
-ENCODERS.register("waves", WavesEncoder)
 ENCODERS.register("image", ConvolutionalEncoder)
 ENCODERS.register("encoded", PrecomputedEncoder)
 
