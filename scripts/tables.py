@@ -3,8 +3,8 @@
     python scripts/tables.py [--check]
 
 A table stands between `<!-- table ENV -->` and `<!-- end -->` and is made from
-`results/ENV/compare.json`, so that no number on a page is typed by hand. `--check` only says
-whether a page is out of date.
+`results/ENV/compare.json`, so that no number on a page is typed by hand. `<!-- table ENV on X -->`
+asks for a variant X such as `training-tasks`. `--check` only says whether a page is out of date.
 """
 
 from __future__ import annotations
@@ -17,42 +17,46 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-BLOCK = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-HEAD = (
-    *("method", "seeds", "trials 31-40", "trial 1", "trial 10"),
-    *("goals found by trial 1 / 5 / 10 / 40", "return after finding", "improves over trials"),
-)
+BLOCK = re.compile(r"(<!-- table (\S+)(?: on (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 REFERENCES = ("replay", "retrace", "sweep")  # they learn nothing and stand last
 
 
-def table(env: str) -> str:
-    """Write an environment's comparison as Markdown."""
-    methods = json.loads((ROOT / "results" / env / "compare.json").read_text())["methods"]
+def table(place: str, variant: str | None) -> str:
+    """Write a comparison as Markdown, on the environment's own tasks or on a variant of them."""
+    record = json.loads((ROOT / "results" / place / "compare.json").read_text())
+    trials = record["trials"]
+    shown = record if variant is None else record["variants"][variant]
+    methods, decimals = shown["methods"], 1 if shown["optimum"] > 10 else 2
     order = sorted(methods, key=lambda name: (name in REFERENCES, name))
-    lines = [HEAD, ("---",) + ("---:",) * (len(HEAD) - 1)]
-    lines += [row(name, methods[name]) for name in order]
+    head = (
+        *("method", "seeds", f"trials {trials - 9}-{trials}", "trial 1", "trial 10"),
+        f"goals found by trial 1 / 5 / 10 / {trials}",
+        *("return after finding", "improves over trials"),
+    )
+    lines = [head, ("---",) + ("---:",) * (len(head) - 1)]
+    lines += [row(name, methods[name], trials, decimals) for name in order]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def row(name: str, method: dict[str, Any]) -> tuple[str, ...]:
+def row(name: str, method: dict[str, Any], trials: int, decimals: int) -> tuple[str, ...]:
     """Write one method's line."""
-    found = " / ".join(whole(method["found_by"][trial]) for trial in ("1", "5", "10", "40"))
-    after = method["after_finding"]
+    found = " / ".join(whole(method["found_by"][trial]) for trial in ("1", "5", "10", str(trials)))
+    after, late = method["after_finding"], method[f"mean_{trials - 9}_{trials}"]
+    improves = interval(method["improves_ci95"] or method["improves_ci95_tasks"], decimals)
     return (
         f"`{name}`",
         str(method["seeds"]),
-        f"**{method['mean_31_40']:.1f}** {interval(method['ci95'] or method['ci95_tasks'])}",
-        *(f"{method['at_trial'][trial]:.1f}" for trial in ("1", "10")),
+        f"**{late:.{decimals}f}** {interval(method['ci95'] or method['ci95_tasks'], decimals)}",
+        *(f"{method['at_trial'][trial]:.{decimals}f}" for trial in ("1", "10")),
         found,
-        "-" if after is None else f"{after:.1f}",
-        f"{method['improvement']:+.1f} "
-        + interval(method["improves_ci95"] or method["improves_ci95_tasks"]),
+        "-" if after is None else f"{after:.{decimals}f}",
+        f"{method['improvement']:+.{decimals}f} {improves}",
     )
 
 
-def interval(bounds: list[float]) -> str:
+def interval(bounds: list[float], decimals: int) -> str:
     """Write an interval."""
-    return f"[{bounds[0]:.1f}, {bounds[1]:.1f}]"
+    return f"[{bounds[0]:.{decimals}f}, {bounds[1]:.{decimals}f}]"
 
 
 def whole(number: float) -> str:
@@ -62,7 +66,7 @@ def whole(number: float) -> str:
 
 def filled(text: str) -> str:
     """Put the present numbers into a page's blocks."""
-    return BLOCK.sub(lambda found: f"{found[1]}{table(found[2])}{found[3]}", text)
+    return BLOCK.sub(lambda found: f"{found[1]}{table(found[2], found[3])}{found[4]}", text)
 
 
 def main(arguments: list[str]) -> int:
