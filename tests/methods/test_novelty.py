@@ -83,6 +83,26 @@ def test_a_new_task_forgets_the_counts_of_its_slot() -> None:
 def test_nothing_happens_without_weight_or_without_recurring_states(
     spaces: object, weight: float
 ) -> None:
-    novelty = Novelty(spaces, 2, weight)  # type: ignore[arg-type]
+    novelty = Novelty(spaces, 2, weight, restless=weight)  # type: ignore[arg-type]
     logits = torch.randn(2, 3)
     assert novelty.adjust(logits, walked([1]), SLOTS) is logits
+
+
+def test_who_waits_in_vain_on_a_known_way_looks_around() -> None:
+    spaces, slot = TOY_GRID.spaces, np.array([0])
+    novelty, trials = Novelty(spaces, 1, weight=0.0, restless=2.0), RunningTrials(spaces, 1)
+
+    def after(*steps: tuple[int, float]) -> list[float]:
+        """Take actions with these rewards in one place of a new trial."""
+        trials.begin_trial(slot, np.zeros(1, np.float32))
+        trials.see(slot, np.array([HERE]))
+        for action, reward in steps:
+            trials.record(slot, np.array([action]), np.array([reward], np.float32))
+            trials.see(slot, np.array([HERE]))
+        return novelty.adjust(torch.zeros(1, 5), trials, slot)[0].tolist()
+
+    assert after((1, 0.0), (1, 0.0)) == [0.0] * 5  # nobody knows a way yet
+    assert after((1, 1.0)) == [0.0] * 5  # here one is paid
+    waited = after((1, 0.0), (1, 0.0), (3, 0.0))
+    assert waited == pytest.approx([0, -2 * np.log(3), 0, -2 * np.log(2), 0])
+    assert after((1, 0.0), (2, 1.0), (3, 0.0)) == pytest.approx([0, 0, 0, -2 * np.log(2), 0])

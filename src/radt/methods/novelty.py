@@ -8,6 +8,10 @@ A reward on the way, such as a key, opens a new stage of the trial: what was tri
 nothing about what comes after it, so each stage has its own counts. And where rewards have led
 before, there is a way to follow instead of one to look for: only the farthest stage is explored.
 Where that way has stopped paying, the world has changed: trials that doubt it count for themselves.
+
+Who follows a known way may miss the goal by a step and wait there for ever. With a second weight,
+`restless`, what was done in this state since the trial's last reward becomes less likely, too: a
+straight way never comes to the same place twice, so that only who is lost begins to look around.
 """
 
 from __future__ import annotations
@@ -29,9 +33,11 @@ Place = tuple[int, bytes]  # a stage, beyond STAGES if in doubt, and the numbers
 class Novelty:
     """Counts of state-action pairs per slot; they need states that recur, as places do."""
 
-    def __init__(self, spaces: TaskSpaces, slots: int, weight: float) -> None:
+    def __init__(
+        self, spaces: TaskSpaces, slots: int, weight: float, restless: float = 0.0
+    ) -> None:
         countable = spaces.state.kind in ("discrete", "vector") and spaces.action.kind == "discrete"
-        self.weight = weight if countable else 0.0
+        self.weight, self.restless = (weight, restless) if countable else (0.0, 0.0)
         self.actions = spaces.action.size
         self.counts: list[dict[Place, NDArray[np.int64]]] = [{} for _ in range(slots)]  # of [A]
 
@@ -63,6 +69,11 @@ class Novelty:
 
     def adjust(self, logits: Tensor, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Count each slot's latest step and lower the logits [B, A] of what it has tried here."""
+        lost = trials.exploring(slots)
+        if self.restless:
+            again = np.stack([done_here(trials, slot, self.actions) for slot in slots.tolist()])
+            penalty = self.restless * np.log1p(again) * ~lost[:, None]
+            logits = logits - torch.from_numpy(penalty).to(logits)
         if not self.weight:
             return logits
         times = np.zeros((len(slots), self.actions))
@@ -74,7 +85,7 @@ class Novelty:
                 tried = self._at(slot, stage - paid, doubts, trials.states[slot, step - 1])
                 tried[trials.actions[slot, step - 1]] += 1
             times[row] = self._at(slot, stage, doubts, trials.states[slot, step])
-        penalty = self.weight * np.log1p(times) * trials.exploring(slots)[:, None]
+        penalty = self.weight * np.log1p(times) * lost[:, None]
         return logits - torch.from_numpy(penalty).to(logits)
 
     def _at(
@@ -83,3 +94,13 @@ class Novelty:
         """Return how often each action was tried in a state, [A], to read or to count on."""
         place = (min(stage, STAGES - 1) + STAGES * doubts, state.tobytes())
         return self.counts[slot].setdefault(place, np.zeros(self.actions, np.int64))
+
+
+def done_here(trials: RunningTrials, slot: int, actions: int) -> NDArray[np.int64]:
+    """Count what a slot did in its present state since the trial's last reward, [A]."""
+    now = int(trials.step[slot])
+    paid = np.flatnonzero(trials.rewards[slot, :now] > 0)
+    since = slice(int(paid[-1]) + 1 if len(paid) else 0, now)
+    same = trials.states[slot, since] == trials.states[slot, now]  # [n, *state_shape]
+    here = same.all(axis=tuple(range(1, same.ndim)))
+    return np.bincount(trials.actions[slot, since][here], minlength=actions)

@@ -41,6 +41,7 @@ class RADTOptions:
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
+    restless: float = 0.0  # and afterwards what was done here since the trial's last reward
 
     def __post_init__(self) -> None:
         offsets, context_len = self.training.query_offsets, self.memory.context_len
@@ -112,7 +113,7 @@ class RADT:
     def actor(self, slots: int) -> RADTActor:
         """Put the method to work with empty memories."""
         memory = Memory(self.embedder, self.spaces, self.options.memory)
-        novelty = Novelty(self.spaces, slots, self.options.novelty)
+        novelty = Novelty(self.spaces, slots, self.options.novelty, self.options.restless)
         return RADTActor(self.policy, memory, novelty, slots)
 
     def _retrieval_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
