@@ -16,6 +16,7 @@ import pytest
 
 from radt.engine import Engine, open_engine
 from radt.engine.address import is_loopback
+from radt.engine.on_ray import SECRETS, without_secrets
 from tests.engine.jobs import check_engine, last_words
 
 SECRET = "postgresql://you:not-for-workers@127.0.0.1/memory"
@@ -43,6 +44,14 @@ def test_an_address_off_this_machine_is_refused_before_anything_else(
         pass
 
 
+def test_processes_that_start_take_over_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SECRETS:
+        monkeypatch.setenv(name, SECRET)
+    with without_secrets():
+        assert SECRET not in os.environ.values()
+    assert [os.environ[name] for name in SECRETS] == [SECRET] * len(SECRETS)
+
+
 def where_and_what(number: int) -> Iterator[dict[str, object]]:
     """Say on which node a job is, and what of this process' environment reached it."""
     import ray
@@ -50,19 +59,19 @@ def where_and_what(number: int) -> Iterator[dict[str, object]]:
     time.sleep(1.0)  # so that no node does all jobs
     yield {
         "node": ray.get_runtime_context().get_node_id(),
-        "secret": os.environ.get("RADT_MEMORY_DSN"),
+        "secrets": SECRET in os.environ.values(),
         "home": os.environ["RADT_HOME"],
         "number": number,
     }
 
 
-def check_nodes(engine: Engine, home: Path) -> None:
-    """Both nodes work; they know where data are, and no secret of whoever asks."""
-    told = last_words(engine, where_and_what, list(range(6)))
-    assert [one["number"] for one in told] == list(range(6))
-    assert len({one["node"] for one in told}) == 2
+def check_nodes(engine: Engine, home: Path, nodes: int) -> None:
+    """All nodes work; they know where data are, and no secret of whoever asks or started them."""
+    told = last_words(engine, where_and_what, list(range(3 * nodes)))
+    assert [one["number"] for one in told] == list(range(3 * nodes))
+    assert len({one["node"] for one in told}) == nodes
     assert {one["home"] for one in told} == {str(home)}
-    assert {one["secret"] for one in told} == {None}
+    assert not any(one["secrets"] for one in told)
 
 
 def outlive(job: tuple[str, Path]) -> Iterator[str]:
@@ -115,13 +124,15 @@ def main(folder: Path) -> None:
     from radt.bench.two_nodes import two_ray_nodes
     from tests.engine.fanned_out import check_fanned_out
 
+    os.environ |= dict.fromkeys(SECRETS, SECRET) | {"RADT_HOME": str(folder / "home")}
+    with open_engine("ray", workers=1) as own:
+        check_nodes(own, folder / "home", nodes=1)
     with two_ray_nodes() as address:
-        os.environ |= {"RADT_MEMORY_DSN": SECRET, "RADT_HOME": str(folder / "home")}
         assert address.startswith("127.0.0.1:")
         with open_engine("ray", address) as engine:
             assert engine.workers == 2
             check_doors()
-            check_nodes(engine, folder / "home")
+            check_nodes(engine, folder / "home", nodes=2)
             (folder / "engine").mkdir()
             check_engine(engine, folder / "engine")
             check_fanned_out(engine, folder)

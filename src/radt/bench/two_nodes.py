@@ -17,7 +17,7 @@ import numpy as np
 from radt.collect import CollectConfig, collect, paper_config
 from radt.data import read_manifest
 from radt.engine import Engine, LocalEngine, open_engine
-from radt.engine.on_ray import guard
+from radt.engine.on_ray import guard, without_secrets
 from radt.envs.suite import SUITES
 from radt.experiments.evaluate import Trials
 from radt.experiments.shares import shared
@@ -48,9 +48,11 @@ def two_ray_nodes() -> Iterator[str]:
     guard(own=True)
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args=NODE)
+    with without_secrets():
+        cluster = Cluster(initialize_head=True, head_node_args=NODE)
     try:
-        cluster.add_node(**{name: NODE[name] for name in NODE if name != "include_dashboard"})
+        with without_secrets():
+            cluster.add_node(**{name: NODE[name] for name in NODE if name != "include_dashboard"})
         cluster.wait_for_nodes()
         yield str(cluster.address)
     finally:

@@ -1,8 +1,8 @@
 """Ray (extra `radt[ray]`): the same jobs on the machines of a cluster.
 
 Without an address a cluster of this process' own is started on 127.0.0.1, without a dashboard and
-with a token that nobody else knows. What goes to a worker is the job, $RADT_HOME and $RADT_PLUGINS,
-no other part of the environment; what comes back is JSON.
+with a token that nobody else knows; its processes do not take over what opens a memory server. What
+is sent to a worker is the job, $RADT_HOME and $RADT_PLUGINS; what comes back is JSON.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from radt.engine.address import LOOPBACK, check_address, has_token, is_loopback
 from radt.engine.engine import EngineError, Job, Ledger, Work, messages
 from radt.registry import PLUGINS, plugin_files
 
+SECRETS = ("RADT_MEMORY_DSN", "PGPASSWORD")  # no job needs them
 OBJECTS = 128 * 2**20  # bytes of shared memory: jobs and results are small
 
 
@@ -88,14 +89,15 @@ def ray_engine(
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     quiet["runtime_env"] = {"env_vars": _shared_environment()}
     if address is None:
-        ray.init(
-            "local",
-            num_cpus=None if workers is None else max(1, round(workers * cpus)),
-            include_dashboard=False,
-            object_store_memory=OBJECTS,
-            _node_ip_address=LOOPBACK,
-            **quiet,
-        )
+        with without_secrets():
+            ray.init(
+                "local",
+                num_cpus=None if workers is None else max(1, round(workers * cpus)),
+                include_dashboard=False,
+                object_store_memory=OBJECTS,
+                _node_ip_address=LOOPBACK,
+                **quiet,
+            )
     else:
         ray.init(address, **quiet)
     try:
@@ -121,6 +123,16 @@ def guard(own: bool) -> None:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     if has_token(os.environ, Path.home()):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
+@contextmanager
+def without_secrets() -> Iterator[None]:
+    """Hide secrets while processes start that would take them over."""
+    hidden = {name: os.environ.pop(name) for name in SECRETS if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def _check_loopback(host: str) -> None:
