@@ -133,21 +133,21 @@ SMALL_METHOD: dict[str, dict[str, Any]] = {  # below the paper's budget
 ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
 
 
-# where trials are longer than a chunk, most chunks of a good trial begin on the goal
-SHOW_THE_WAY = {"memory": {"utility": "way"}}
+# most chunks of a long trial begin on the goal, and a far goal is easily missed by a step
+LONG_TRIALS = {"memory": {"utility": "way"}, "restless": 24.0}
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ from 10x10
-    "dark-room-20x20": {"context_len": 100, "ra-dt+": SHOW_THE_WAY},
-    "dark-room-40x20": {"context_len": 100, "batch_size": 32, "ra-dt+": SHOW_THE_WAY},
-    "dark-key-door-20x20": {"context_len": 100, "ra-dt+": SHOW_THE_WAY},
-    "dark-key-door-20x20-persist": {"context_len": 100, "ra-dt+": SHOW_THE_WAY},
-    "dark-key-door-40x20": {"context_len": 100, "batch_size": 32, "ra-dt+": SHOW_THE_WAY},
-    "dark-key-door-40x20-persist": {"context_len": 100, "batch_size": 32, "ra-dt+": SHOW_THE_WAY},
+    "dark-room-20x20": {"context_len": 100, "ra-dt+": LONG_TRIALS},
+    "dark-room-40x20": {"context_len": 100, "batch_size": 32, "ra-dt+": LONG_TRIALS},
+    "dark-key-door-20x20": {"context_len": 100, "ra-dt+": LONG_TRIALS},
+    "dark-key-door-20x20-persist": {"context_len": 100, "ra-dt+": LONG_TRIALS},
+    "dark-key-door-40x20": {"context_len": 100, "batch_size": 32, "ra-dt+": LONG_TRIALS},
+    "dark-key-door-40x20-persist": {"context_len": 100, "batch_size": 32, "ra-dt+": LONG_TRIALS},
     "maze-runner-15x15": {
         "source": "ppo-lstm",
         "retrieve_every": 25,
         "ad": {"skip": 1000},
-        "ra-dt+": SHOW_THE_WAY,
+        "ra-dt+": LONG_TRIALS,
         "also_on": (TRAINING_TASKS,),
     },
 }
