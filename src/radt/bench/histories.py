@@ -94,7 +94,8 @@ class MadeUpKeys:
     """Stands in for an embedder while an index is filled: keys of the right width in no time."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self.width, self._rng = embedder.width, torch.Generator().manual_seed(0)
+        self.width, self.network = embedder.width, embedder.network
+        self._rng = torch.Generator().manual_seed(0)
 
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
         """Return random directions, [B, width]."""

@@ -15,7 +15,7 @@ from radt.memory.index.table import KeyTable
 NEIGHBOURS = 50  # by which the share that is found is measured
 SAMPLED = 128  # rows that take part as queries
 BLEND = 0.1  # weight of another row in a query: nobody asks for exactly what is stored
-ENOUGH = 0.98  # share of the neighbours that has to be found
+ENOUGH = 0.97  # share of the neighbours that has to be found
 CLOSE = 1e-6  # what is this close to the last neighbour counts as one
 
 

@@ -21,7 +21,7 @@ from radt.memory.index.protocol import INDEXES
 from radt.memory.index.table import KeyTable
 
 BLOCK = 256  # rows of the first blocks
-SHARE = 2048  # later a block is this part of all rows before it
+SHARE = 8192  # later a block is this part of all rows before it
 NEIGHBOURS = 32
 EFFORT_TO_BUILD = 100
 LEAST_EFFORT, MOST_EFFORT = 64, 1024  # nodes that a search keeps in sight
