@@ -45,7 +45,7 @@ def test_a_method_answers_to_its_name(name: str) -> None:
 @pytest.mark.parametrize("name", LEARNING)
 def test_learning(name: str, suite: TaskSuite, datasets: dict[str, Dataset]) -> None:
     if name == "dpt-oracle" and not isinstance(suite, Oracle):
-        with pytest.raises(TypeError, match="a method optimal_actions"):
+        with pytest.raises(ValueError, match="a method optimal_actions"):
             check_learning(name, suite, datasets[suite.name])
     else:
         check_learning(name, suite, datasets[suite.name])
