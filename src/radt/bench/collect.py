@@ -109,8 +109,9 @@ def bench_collect(
         "light": None if light is None else compared(setting, lighter, light, rate, known),
     }
     if light is not None and lighter.transitions == config.transitions:
-        full = ("full", ours.late_returns)
-        measured["light"]["beside_full"] = compare_returns(setting, light.late_returns, *full)
+        measured["light"]["beside_full"] = compare_returns(
+            setting, light.late_returns, "full", ours.late_returns
+        )
     return with_provenance("collect", measured, ours.steady_rate / rate)
 
 
@@ -237,8 +238,8 @@ def compared(
     """Put one of our collections beside the baseline."""
     returns = None
     if runs is not None:
-        theirs = (BASELINES[setting.source].module, [run.late_return for run in runs])
-        returns = compare_returns(setting, ours.late_returns, *theirs)
+        name, theirs = BASELINES[setting.source].module, [run.late_return for run in runs]
+        returns = compare_returns(setting, ours.late_returns, name, theirs)
         if returns is None:
             raise RunError("some task finished no episode, so returns cannot be compared")
     return {
