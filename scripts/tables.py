@@ -42,11 +42,11 @@ def row(name: str, method: dict[str, Any], trials: int, decimals: int) -> tuple[
     """Write one method's line."""
     found = " / ".join(whole(method["found_by"][trial]) for trial in ("1", "5", "10", str(trials)))
     after, late = method["after_finding"], method[f"mean_{trials - 9}_{trials}"]
-    improves = interval(method["improves_ci95"] or method["improves_ci95_tasks"], decimals)
+    improves = interval(method["improves_ci95"], decimals)
     return (
         f"`{name}`",
         str(method["seeds"]),
-        f"**{late:.{decimals}f}** {interval(method['ci95'] or method['ci95_tasks'], decimals)}",
+        f"**{late:.{decimals}f}** {interval(method['ci95'], decimals)}",
         *(f"{method['at_trial'][trial]:.{decimals}f}" for trial in ("1", "10")),
         found,
         "-" if after is None else f"{after:.{decimals}f}",
