@@ -105,6 +105,7 @@ METHOD: dict[str, dict[str, Any]] = {  # at every budget
         "options": {
             "best_fraction": 0.4,
             "novelty": 24.0,
+            "restless": 24.0,
             "model": {"return_to_go": False},
             "memory": {
                 "store_above": 0.0,
@@ -133,8 +134,7 @@ SMALL_METHOD: dict[str, dict[str, Any]] = {  # below the paper's budget
 ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
 
 
-# most chunks of a long trial begin on the goal, and a far goal is easily missed by a step
-LONG_TRIALS = {"memory": {"utility": "way"}, "restless": 24.0}
+LONG_TRIALS = {"memory": {"utility": "way"}}  # most of their chunks begin on the goal
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ from 10x10
     "dark-room-20x20": {"context_len": 100, "ra-dt+": LONG_TRIALS},
