@@ -38,6 +38,8 @@ from radt.metrics import after_finding, found_by, late_score
 from radt.track import Tracker
 from radt.version import code_version
 
+MOST_VALIDATED = 20  # tasks: a look on the way must not take longer than the learning itself
+
 
 @dataclass(frozen=True)
 class Trials:
@@ -133,13 +135,13 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None, how: Live =
 
 
 def validate(run: Run, method: Method) -> Mapping[str, float]:
-    """Look at in-context learning on the last fifth of the training tasks.
+    """Look at in-context learning on the last fifth of the training tasks, or the last 20 of it.
 
     They are held out when the run is for tuning. A final run trains on them, so there the numbers
     show only how learning goes on, not how well it generalises.
     """
     config, known = run.config.evaluate, known_tasks(run.config)
-    tasks, count = known[-(len(known) // 5) :], config.validation_trials
+    tasks, count = known[-min(len(known) // 5, MOST_VALIDATED) :], config.validation_trials
     trials = Trials(run.suite, tasks, count, config.rule, run.config.seed)
     returns = live(method, trials, Tracker()).returns
     return {
