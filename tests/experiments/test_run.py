@@ -121,6 +121,22 @@ def test_tuning_holds_the_last_fifth_of_the_training_tasks_back(tmp_path: Path) 
     assert not set(tested) & set(TOY_GRID.eval_tasks)
 
 
+def test_a_look_on_the_way_is_at_few_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SeenError(Exception):
+        pass
+
+    def look(method: Method, trials: evaluation.Trials, tracker: object) -> None:
+        raise SeenError(trials.tasks)
+
+    run = Run(small_config("dt"), tmp_path)
+    monkeypatch.setattr(evaluation, "live", look)
+    for known, tasks in ((80, range(64, 80)), (1000, range(980, 1000))):
+        monkeypatch.setattr(evaluation, "known_tasks", lambda config, n=known: tuple(range(n)))
+        with pytest.raises(SeenError) as seen:
+            evaluation.validate(run, None)  # type: ignore[arg-type]
+        assert seen.value.args == (tuple(tasks),)
+
+
 def test_a_trace_beside_the_result(tmp_path: Path) -> None:
     run = Run(small_config("ra-dt"), tmp_path)
     train(run, Dataset.open(collect(run.config, workers=1)), Stopwatch())
