@@ -35,7 +35,7 @@ DASHES = {"replay": (0, (5, 1.5)), "retrace": (0, (3, 1.5, 1, 1.5)), "sweep": (0
 INK, PALE, FAINT = "#30343F", "#777B86", "#E3E5EA"
 OPTIMUM = (0, (6, 4))  # dashes of the best that is possible
 DOTS_PER_INCH = 150
-NOTE_LETTERS = 17  # of a note that fit an inch
+TITLE_LETTERS, NOTE_LETTERS = 12, 17  # that fit an inch
 LINE_HEIGHT = 0.058  # of a name at a line's end, as a share of the axes
 
 
@@ -64,7 +64,8 @@ def canvas(width: float, height: float) -> Figure:
 
 def save(figure: Figure, path: Path, title: str, note: str) -> Path:
     """Write a figure as PNG, with a title above and a note below."""
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=INK)
+    heading = fill(title, int(TITLE_LETTERS * figure.get_figwidth()))
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=INK)
     lines = fill(note, int(NOTE_LETTERS * figure.get_figwidth()))
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=7.5, color=PALE)
     atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))
