@@ -21,7 +21,7 @@ FIRST = slice(None, INPUTS)
 def twin(weights: torch.Tensor) -> torch.nn.LSTM:
     """Build PyTorch's LSTM with the weights of one network; its gates stand in another order."""
     network = torch.nn.LSTM(INPUTS, UNITS, dtype=torch.float64)
-    entry, forget, exit_, candidate = weights.chunk(4, dim=1)
+    exit_, entry, forget, candidate = weights.chunk(4, dim=1)
     columns = torch.cat([entry, forget, candidate, exit_], dim=1)  # [inputs + 2 + units, 4 * units]
     with torch.no_grad():
         network.weight_ih_l0.copy_(columns[:INPUTS].mT)
@@ -35,7 +35,7 @@ def gradients_as_ours(network: torch.nn.LSTM) -> torch.Tensor:
     rows = [network.weight_ih_l0.grad.mT, network.bias_ih_l0.grad[None]]
     rows += [network.bias_hh_l0.grad[None], network.weight_hh_l0.grad.mT]
     entry, forget, candidate, exit_ = torch.cat(rows).chunk(4, dim=1)
-    return torch.cat([entry, forget, exit_, candidate], dim=1)
+    return torch.cat([exit_, entry, forget, candidate], dim=1)
 
 
 def random(*shape: int) -> torch.Tensor:

@@ -46,7 +46,7 @@ class Twin(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(UNITS, 64), nn.Linear(64, 64), nn.Linear(64, 3)])
         blocks = learner.networks.parameters.blocks
         recurrent, *heads = (block[2 * task + which] for block in blocks)
-        entry, forget, exit_, candidate = recurrent.chunk(4, dim=1)
+        exit_, entry, forget, candidate = recurrent.chunk(4, dim=1)
         columns = torch.cat([entry, forget, candidate, exit_], dim=1)
         with torch.no_grad():
             self.lstm.weight_ih_l0.copy_(columns[:inputs].mT)
@@ -172,7 +172,7 @@ def flat(twin: Twin) -> list[torch.Tensor]:
     rows += [cells.bias_hh_l0.grad[None], cells.weight_hh_l0.grad.mT]
     entry, forget, candidate, exit_ = torch.cat(rows).chunk(4, dim=1)
     layers = [torch.cat([x.weight.grad, x.bias.grad[:, None]], dim=1) for x in twin.layers]
-    lstm = torch.cat([entry, forget, exit_, candidate], dim=1)
+    lstm = torch.cat([exit_, entry, forget, candidate], dim=1)
     return [lstm, layers[0].mT, layers[1].mT, layers[2]]
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 BIASES = 2
-GATES = 4  # entry, forget, exit, candidate: those with a sigmoid first
+GATES = 4  # exit, entry, forget, candidate: sigmoids first, and what changes cells last
 
 
 class Memory(NamedTuple):
@@ -35,27 +35,27 @@ class Step(NamedTuple):
     keep: Tensor
     before: Tensor
     gates: Tensor
-    open: Tensor  # entry, forget and exit
+    open: Tensor  # exit, entry and forget
+    exit: Tensor
     entry: Tensor
     forget: Tensor
-    exit: Tensor
     candidate: Tensor
     after: Tensor
     squashed: Tensor
     outputs: Tensor
     arriving: Tensor
     errors: Tensor
-    open_errors: Tensor
-    entry_errors: Tensor
-    forget_errors: Tensor
     exit_errors: Tensor
-    candidate_errors: Tensor
+    cell_errors: Tensor  # [nets, lanes, 3, units]: entry, forget and candidate
+    through: Tensor
+    kept: Tensor
 
 
 @dataclass(frozen=True)
 class Tape:
     """Room for a forward and a backward pass; a row is a step of a lane, step after step."""
 
+    steps: tuple[Step, ...]
     inputs: Tensor  # [nets, rows, state + 2 + units]: state, 1, 1, hidden state
     keep: Tensor  # [nets, rows, 1], 0 at the first step of an episode: nothing is remembered there
     before: Tensor  # [nets, rows, units] cells before the step, as far as they are kept
@@ -65,7 +65,8 @@ class Tape:
     outputs: Tensor  # [nets, rows, units + 1] hidden states, and 1 for the layer that reads them
     arriving: Tensor  # [nets, rows, units] gradients with respect to hidden states
     errors: Tensor  # [nets, rows, 4 * units] gradients with respect to gates before activation
-    steps: tuple[Step, ...]
+    through: Tensor  # [nets, rows, units] of a hidden state with respect to its cells
+    kept: Tensor  # [nets, rows, units] of cells with respect to those of the step before
 
 
 def make_tape(
@@ -73,21 +74,18 @@ def make_tape(
 ) -> Tape:
     """Allocate a tape, fill in the constants and cut it into steps."""
     gates = GATES * units
-    widths = (inputs + BIASES + units, 1, units, gates, units, units, units + 1, units, gates)
+    widths = [inputs + BIASES + units, 1, units, gates, units, units, units + 1, units]
+    widths += [gates, units, units]
     rows = [torch.zeros(nets, steps * lanes, width, dtype=dtype) for width in widths]
-    seen, keep, before, opened, after, squashed, outputs, arriving, errors = rows
+    seen, keep, before, opened, after, squashed, outputs, arriving, errors, through, kept = rows
     seen[..., inputs : inputs + BIASES] = 1
     outputs[..., -1] = 1
-    views = [seen, seen[..., -units:], keep, before, *_gate_views(opened, units)]
-    views += [after, squashed, outputs[..., :-1], arriving, *_gate_views(errors, units)]
+    views = [seen, seen[..., -units:], keep, before, opened, opened[..., :-units]]
+    views += [*opened.split(units, dim=-1), after, squashed, outputs[..., :-1], arriving, errors]
+    views += [errors[..., :units], errors[..., units:].unflatten(-1, (3, units)), through, kept]
     cut = (view.unflatten(1, (steps, lanes)).unbind(1) for view in views)
     each = tuple(Step(*parts) for parts in zip(*cut, strict=True))
-    return Tape(seen, keep, before, opened, after, squashed, outputs, arriving, errors, each)
-
-
-def _gate_views(gates: Tensor, units: int) -> list[Tensor]:
-    """Return all gates, the first three together, and each of them."""
-    return [gates, gates[..., :-units], *gates.split(units, dim=-1)]
+    return Tape(each, *rows)
 
 
 def forward(weights: Tensor, steps: Sequence[Step], memories: Mapping[int, Memory]) -> None:
@@ -135,28 +133,36 @@ def backward(weights: Tensor, tape: Tape, starts: Collection[int], gradients: Te
     """
     units = tape.before.shape[-1]
     recurrent = weights[:, -units:].mT  # [nets, 4 * units, units]
-    hidden, cells, spare = (torch.zeros_like(tape.steps[0].before) for _ in range(3))
+    differentiate_steps(tape)
+    hidden, cells = (torch.zeros_like(tape.steps[0].before) for _ in range(2))
     for number in reversed(range(len(tape.steps))):
-        step_back(recurrent, tape.steps[number], Memory(hidden, cells), spare)
+        step_back(recurrent, tape.steps[number], Memory(hidden, cells))
         if number in starts:
             hidden.zero_()
             cells.zero_()
     torch.bmm(tape.inputs.mT, tape.errors, out=gradients)
 
 
-def step_back(recurrent: Tensor, step: Step, later: Memory, spare: Tensor) -> None:
+def differentiate_steps(tape: Tape) -> None:
+    """Put what each step multiplies gradients by on the tape: it needs no other step's."""
+    units = tape.before.shape[-1]
+    exit_, entry, forget, candidate = tape.gates.split(units, dim=-1)
+    slopes = tape.errors.split(units, dim=-1)  # in place of the errors that they will become
+    torch.ops.aten.sigmoid_backward(tape.squashed, exit_, grad_input=slopes[0])
+    torch.ops.aten.sigmoid_backward(candidate, entry, grad_input=slopes[1])
+    torch.ops.aten.sigmoid_backward(tape.before, forget, grad_input=slopes[2])
+    torch.ops.aten.tanh_backward(entry, candidate, grad_input=slopes[3])
+    torch.ops.aten.tanh_backward(exit_, tape.squashed, grad_input=tape.through)
+    torch.mul(forget, tape.keep, out=tape.kept)
+
+
+def step_back(recurrent: Tensor, step: Step, later: Memory) -> None:
     """Turn gradients with respect to the memory after a step into those before it, in place."""
     hidden, cells = later
     hidden.add_(step.arriving)
-    torch.mul(hidden, step.squashed, out=step.exit_errors)
-    torch.mul(hidden, step.exit, out=spare)
-    cells.add_(torch.ops.aten.tanh_backward(spare, step.squashed, grad_input=spare))
-    torch.mul(cells, step.candidate, out=step.entry_errors)
-    torch.mul(cells, step.before, out=step.forget_errors)
-    torch.mul(cells, step.entry, out=step.candidate_errors)
-    errors, candidate = step.open_errors, step.candidate_errors
-    torch.ops.aten.sigmoid_backward(errors, step.open, grad_input=errors)
-    torch.ops.aten.tanh_backward(candidate, step.candidate, grad_input=candidate)
-    cells.mul_(step.forget).mul_(step.keep)
+    cells.addcmul_(hidden, step.through)
+    step.exit_errors.mul_(hidden)
+    step.cell_errors.mul_(cells.unsqueeze(2))
+    cells.mul_(step.kept)
     multiply(step.errors, recurrent, hidden)
     hidden.mul_(step.keep)
