@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from radt.config import TRAINING_TASKS
 from radt.plots import RecordError, icl_curve, outcomes
-from radt.plots.curves import band
+from radt.plots.curves import band, icl_title
 from radt.plots.learning import curve, learning_curve
 from radt.plots.style import COLOURS, colour_of, spread
-from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
+from tests.plots.synthetic import ENV, MEASURED, SHAPES, VARIANT, synthetic_record
 
 
 def width(path: Path) -> int:
@@ -46,6 +47,14 @@ def test_short_runs_without_an_optimum_can_be_drawn(tmp_path: Path) -> None:
 def test_a_variant_that_nobody_tried_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"evaluate\.also_on"):
         icl_curve([synthetic_record("dt")], tmp_path / "a.png", VARIANT)
+
+
+def test_tasks_that_were_learned_from_are_not_called_unseen() -> None:
+    record = synthetic_record("dt", variant=True)
+    record["variants"][TRAINING_TASKS] = record["variants"].pop(VARIANT)
+    assert icl_title(outcomes([record]), [record]) == f"dt on {ENV}: 20 unseen tasks, 1 seed"
+    learned = icl_title(outcomes([record], TRAINING_TASKS), [record])
+    assert learned == f"dt on {ENV}: 20 tasks that were learned from, 1 seed"
 
 
 def test_the_band_holds_the_mean_and_spans_tasks_with_one_seed(rng: np.random.Generator) -> None:

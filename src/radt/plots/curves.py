@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from radt.config import TRAINING_TASKS
 from radt.metrics import (
     LATE,
     decimals,
@@ -126,9 +127,12 @@ def icl_note(shown: Sequence[Outcome]) -> str:
 
 def icl_title(shown: Sequence[Outcome], records: Sequence[Record]) -> str:
     """Say whose curves these are, where, and over how many tasks and seeds."""
-    kind = "unseen" if records[0]["split"] == "final" else "validation"
+    kind = "unseen tasks" if records[0]["split"] == "final" else "validation tasks"
+    where = shown[0].env
+    if where == TRAINING_TASKS:
+        where, kind = records[0]["env"], "tasks that were learned from"
     seeds = sorted({len(outcome.seeds) for outcome in shown})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"
     runs = f"{count} seed{'s' if count != '1' else ''}"
     head = f"{shown[0].method} on " if len(shown) == 1 else ""
-    return titled(f"{head}{shown[0].env}: {shown[0].tasks} {kind} tasks, {runs}", records)
+    return titled(f"{head}{where}: {shown[0].tasks} {kind}, {runs}", records)

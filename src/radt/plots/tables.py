@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 
+from radt.config import TRAINING_TASKS
 from radt.metrics import EARLY, Estimate, Interval
 from radt.plots.rows import BASE, Row
 
@@ -39,7 +40,7 @@ def markdown(rows: Sequence[Row]) -> str:
     parts = []
     for place, (env, group) in enumerate(groupby(rows, key=lambda row: row.env)):
         same = list(group)
-        note = "" if place == 0 else " (a variant: the same weights, not trained on it)"
+        note = "" if place == 0 else f" ({_about(env)})"
         best = "" if same[0].optimum is None else f", optimum {same[0].optimum:.{same[0].digits}f}"
         parts.append(f"**`{env}`**{note}: {same[0].tasks} tasks{best}.")
         parts += returns_tables(same)
@@ -48,6 +49,13 @@ def markdown(rows: Sequence[Row]) -> str:
         parts.append(goals_table(same))
     first = [row for row in rows if row.env == rows[0].env]
     return "\n\n".join([*parts, COST_CAPTION, cost_table(first), *cost_notes(first)]) + "\n"
+
+
+def _about(place: str) -> str:
+    """Say what the other tasks of a run are."""
+    if place == TRAINING_TASKS:
+        return "tasks that were learned from, begun anew with an empty memory"
+    return "a variant: the same weights, not trained on it"
 
 
 def returns_tables(rows: Sequence[Row]) -> list[str]:
