@@ -152,7 +152,7 @@ def flags_of(verb: tuple[str, ...]) -> set[str]:
     """Read a verb's flags from its help."""
     with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):
         parse([*verb, "--help"])
-    return {*re.findall(r"--[a-z][a-z-]*", shown.getvalue()), "--version"}
+    return {*re.findall(r"--[a-z][a-z0-9-]*", shown.getvalue()), "--version"}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
