@@ -97,19 +97,24 @@ def test_a_table_equals_direct_computation_and_computes_each_token_once() -> Non
     torch.testing.assert_close(table(values), direct)  # all of them are looked up
 
 
-def test_numbers_that_are_not_discrete_are_computed_each_time() -> None:
+def test_equal_numbers_that_are_not_discrete_are_computed_once_too() -> None:
     mechanism = hopfield(torch.randn(30, 8), 5)
     table = TokenTable((Numbers(3), Numbers(1, (2,))), mechanism)
-    values = torch.cat([torch.randn(7, 3), torch.ones(7, 1)], dim=1)
-    ones = torch.tensor([[0.0, 1.0]]).expand(7, 2)
+    values = torch.cat([torch.randn(7, 3), torch.ones(7, 1)], dim=1).repeat(3, 1)
+    ones = torch.tensor([[0.0, 1.0]]).expand(21, 2)
     torch.testing.assert_close(table(values), mechanism(torch.cat([values[:, :3], ones], dim=1)))
-    assert len(table) == 0
+    assert len(table) == 7
 
 
-def test_more_combinations_than_an_integer_can_number_are_computed_each_time() -> None:
-    table = TokenTable([Numbers(1, (2**16,))] * 4, hopfield(torch.randn(3, 2), 4 * 2**16))
-    assert table(torch.zeros(2, 4)).shape == (2, 2)
-    assert len(table) == 0
+def test_a_full_table_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radt.memory.hopfield.TOKENS_KEPT", 5)
+    mechanism = hopfield()
+    table = TokenTable((Numbers(2),), mechanism)
+    for values in torch.randn(6, 3, 2):
+        torch.testing.assert_close(table(values), mechanism(values))
+        assert len(table) == 3
+    many = torch.randn(9, 2)  # more than it may hold are held until the next ones come
+    torch.testing.assert_close(table(many), mechanism(many))
 
 
 def test_bins() -> None:

@@ -3,8 +3,8 @@
     FH(x) = E^T softmax(beta * E P x)
 
 E holds the word embeddings of the language model, P is random and never trained. What comes out is
-a mixture of words. Discrete numbers enter as one-hots, others as they are; where all numbers of a
-token are discrete, each distinct token is computed once and looked up afterwards.
+a mixture of words. Discrete numbers enter as one-hots, others as they are. A token is compared with
+each of some 30,000 words, so each distinct one is computed once and looked up afterwards.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -20,7 +19,8 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 Similarity = Literal["cosine", "dot"]
-TOKENS_AT_ONCE = 512  # a token is compared with each of some 30,000 words
+TOKENS_AT_ONCE = 512  # what is compared with all words fits the caches
+TOKENS_KEPT = 65_536  # in a table: where numbers never come twice, it must not grow for ever
 
 
 class FrozenHopfield:
@@ -73,46 +73,35 @@ class Numbers:
 
 
 class TokenTable:
-    """Makes the tokens of one or more modalities joined; equal discrete ones are computed once."""
+    """Makes the tokens of one or more modalities joined; equal ones are computed once."""
 
     def __init__(self, modalities: Sequence[Numbers], hopfield: FrozenHopfield) -> None:
         self.modalities, self.hopfield = tuple(modalities), hopfield
-        bins = [size for part in modalities for size in part.bins]
-        discrete = all(part.bins for part in modalities) and math.prod(bins) < 2**62
-        self._places = [1, *accumulate(bins[:-1], lambda a, b: a * b)] if discrete else None
-        self._row: dict[int, int] = {}  # where each token's code stands in the table
-        self._table = hopfield.words.new_zeros(0, hopfield.words.shape[1])
+        self._forget()
+
+    def _forget(self) -> None:
+        self._row: dict[bytes, int] = {}  # where a token stands in the table, by its numbers
+        self._table = self.hopfield.words.new_zeros(0, self.hopfield.words.shape[1])
 
     def __len__(self) -> int:
         return len(self._row)
 
     def __call__(self, values: Tensor) -> Tensor:
         """Map numbers [N, count of all modalities] to tokens [N, d]."""
-        if self._places is None:
-            return self.hopfield(self._expanded(values))
-        codes = (values.long() * torch.tensor(self._places)).sum(1)  # [N], one per distinct token
-        distinct, first = _distinct(codes)
-        new = [i for i, code in enumerate(distinct.tolist()) if code not in self._row]
-        if new:
-            tokens = self.hopfield(self._expanded(values[first[new]]))
-            self._row |= {int(distinct[i]): len(self._row) + n for n, i in enumerate(new)}
-            self._table = torch.cat([self._table, tokens])
-        rows = torch.tensor([self._row[code] for code in distinct.tolist()])
-        return self._table[rows[torch.searchsorted(distinct, codes)]]
+        distinct, which = values.unique(dim=0, return_inverse=True)
+        if len(self) + len(distinct) > TOKENS_KEPT:
+            self._forget()
+        keys = [row.tobytes() for row in distinct.numpy()]
+        if new := [place for place, key in enumerate(keys) if key not in self._row]:
+            self._table = torch.cat([self._table, self.hopfield(self._expanded(distinct[new]))])
+            self._row |= {keys[place]: len(self._row) + n for n, place in enumerate(new)}
+        rows = torch.tensor([self._row[key] for key in keys])
+        return self._table[rows[which]]
 
     def _expanded(self, values: Tensor) -> Tensor:
         parts = values.split([part.count for part in self.modalities], dim=1)
         pairs = zip(self.modalities, parts, strict=True)
         return torch.cat([modality.expand(part) for modality, part in pairs], dim=1)
-
-
-def _distinct(codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sorted distinct codes and where each stands first."""
-    distinct, inverse = codes.unique(return_inverse=True)
-    first = torch.empty_like(distinct)
-    order = torch.arange(len(codes) - 1, -1, -1)
-    first[inverse[order]] = order
-    return distinct, first
 
 
 def binned(values: Tensor, low: float, high: float, bins: int) -> Tensor:
