@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from radt.metrics import decimals
 from radt.plots.records import Record, by_method, titled
 from radt.plots.style import End, canvas, colour_of, name_ends, plain, save
 
@@ -52,6 +53,9 @@ def last_trial(look: dict[str, Any]) -> str:
 def draw_learning(axes: Axes, shown: dict[str, list[Curve]]) -> None:
     """Draw seeds thin and their mean, over the updates that all of them have reached, thick."""
     ends = []
+    digits = decimals(
+        max(value for one in shown.values() for seed in one for value in seed.values())
+    )
     for method, curves in shown.items():
         colour = colour_of(method, list(shown))
         for seed in curves if len(curves) > 1 else []:
@@ -60,7 +64,7 @@ def draw_learning(axes: Axes, shown: dict[str, list[Curve]]) -> None:
         mean = [float(np.mean([seed[update] for seed in curves])) for update in common]
         axes.plot(common, mean, color=colour, linewidth=1.9, marker="o", markersize=3.5)
         if common:
-            ends.append(End(f"{method}  {mean[-1]:.1f}", common[-1], mean[-1], colour))
+            ends.append(End(f"{method}  {mean[-1]:.{digits}f}", common[-1], mean[-1], colour))
     plain(axes, "return on validation tasks", "update")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))

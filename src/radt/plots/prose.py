@@ -13,7 +13,7 @@ from radt.config import RunConfig
 from radt.experiments.measured import validations
 from radt.experiments.presets import changed, in_flags
 from radt.files import atomic_write
-from radt.metrics import EARLY
+from radt.metrics import EARLY, decimals
 from radt.plots.records import Record
 from radt.plots.rows import Row
 from radt.plots.tables import count, plain_table
@@ -70,10 +70,11 @@ def training_table(lines: Sequence[Mapping[str, Any]], phase: str = "train") -> 
     marks = sorted(looks) or _evenly(sorted(losses), MARKS)
     names = sorted({name for look in looks.values() for name in look}, key=_trailing_number)
     head = ["update", "loss", *(f"validation, {name.replace('_', ' ')}" for name in names)]
+    digits = decimals(max((value for look in looks.values() for value in look.values()), default=0))
     rows, before = [], 0
     for mark in marks:
         since = [loss for step, loss in losses.items() if before < step <= mark]
-        shown = [f"{looks[mark][n]:.1f}" if n in looks.get(mark, {}) else "-" for n in names]
+        shown = [f"{looks[mark][n]:.{digits}f}" if n in looks.get(mark, {}) else "-" for n in names]
         rows.append([str(mark), f"{np.mean(since):.3f}" if since else "-", *shown])
         before = mark
     return plain_table(head, rows)
