@@ -82,7 +82,7 @@ def make_tape(
     outputs[..., -1] = 1
     views = [seen, seen[..., -units:], keep, before, opened, opened[..., :-units]]
     views += [*opened.split(units, dim=-1), after, squashed, outputs[..., :-1], arriving, errors]
-    views += [errors[..., :units], errors[..., units:].unflatten(-1, (3, units)), through, kept]
+    views += [errors[..., :units], errors[..., units:].unflatten(-1, (-1, units)), through, kept]
     cut = (view.unflatten(1, (steps, lanes)).unbind(1) for view in views)
     each = tuple(Step(*parts) for parts in zip(*cut, strict=True))
     return Tape(each, *rows)

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 Similarity = Literal["cosine", "dot"]
-TOKENS_AT_ONCE = 512  # what is compared with all words fits the caches
+TOKENS_AT_ONCE = 512  # against 30,000 words these are 60 MB of comparisons
 TOKENS_KEPT = 65_536  # in a table: where numbers never come twice, it must not grow for ever
 
 

@@ -19,7 +19,15 @@ from radt.metrics import (
     nested_interval,
     stratified_interval,
 )
-from radt.plots.records import REFERENCES, Outcome, Record, RecordError, outcomes, titled
+from radt.plots.records import (
+    REFERENCES,
+    Outcome,
+    Record,
+    RecordError,
+    kind_of_tasks,
+    outcomes,
+    titled,
+)
 from radt.plots.style import (
     FAINT,
     INK,
@@ -127,10 +135,9 @@ def icl_note(shown: Sequence[Outcome]) -> str:
 
 def icl_title(shown: Sequence[Outcome], records: Sequence[Record]) -> str:
     """Say whose curves these are, where, and over how many tasks and seeds."""
-    kind = "unseen tasks" if records[0]["split"] == "final" else "validation tasks"
-    where = shown[0].env
-    if where == TRAINING_TASKS:
-        where, kind = records[0]["env"], "tasks that were learned from"
+    place = shown[0].env
+    kind = kind_of_tasks(records[0]["split"], place)
+    where = records[0]["env"] if place == TRAINING_TASKS else place
     seeds = sorted({len(outcome.seeds) for outcome in shown})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"
     runs = f"{count} seed{'s' if count != '1' else ''}"

@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 
 from radt.plots.curves import draw_found, draw_returns, icl_note, icl_title
 from radt.plots.learning import draw_learning, learning_note, learning_of, learning_title
-from radt.plots.records import Record, outcomes
+from radt.plots.records import Record, digits_of, outcomes
 from radt.plots.source import NOTE, TITLE, SourceCurve, draw_curves
 from radt.plots.style import canvas
 
@@ -49,8 +49,8 @@ def icl_picture(records: Sequence[Record], variant: str | None = None) -> str:
 
 def learning_picture(records: Sequence[Record]) -> str:
     """Show what validation tasks return during training."""
-    shown = learning_of(records)
-    panels: list[Draw] = [lambda axes: draw_learning(axes, shown)]
+    shown, digits = learning_of(records), digits_of(records)
+    panels: list[Draw] = [lambda axes: draw_learning(axes, shown, digits)]
     return framed(panels, learning_title(records), learning_note(records))
 
 

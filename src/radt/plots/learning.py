@@ -10,8 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from radt.metrics import decimals
-from radt.plots.records import Record, by_method, titled
+from radt.plots.records import Record, by_method, digits_of, titled
 from radt.plots.style import End, canvas, colour_of, name_ends, plain, save
 
 LEARNING = "learning.png"
@@ -27,7 +26,7 @@ def has_learning(records: Sequence[Record]) -> bool:
 def learning_curve(records: Sequence[Record], path: Path) -> Path:
     """Draw the return of the last validation trial by update, a line per method."""
     figure = canvas(7.2, 3.9)
-    draw_learning(figure.subplots(), learning_of(records))
+    draw_learning(figure.subplots(), learning_of(records), digits_of(records))
     return save(figure, path, learning_title(records), learning_note(records))
 
 
@@ -50,12 +49,9 @@ def last_trial(look: dict[str, Any]) -> str:
     return max((n for n in look if n.startswith("trial_")), key=lambda name: int(name[6:]))
 
 
-def draw_learning(axes: Axes, shown: dict[str, list[Curve]]) -> None:
+def draw_learning(axes: Axes, shown: dict[str, list[Curve]], digits: int) -> None:
     """Draw seeds thin and their mean, over the updates that all of them have reached, thick."""
     ends = []
-    digits = decimals(
-        max(value for one in shown.values() for seed in one for value in seed.values())
-    )
     for method, curves in shown.items():
         colour = colour_of(method, list(shown))
         for seed in curves if len(curves) > 1 else []:

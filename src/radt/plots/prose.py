@@ -13,8 +13,8 @@ from radt.config import RunConfig
 from radt.experiments.measured import validations
 from radt.experiments.presets import changed, in_flags
 from radt.files import atomic_write
-from radt.metrics import EARLY, decimals
-from radt.plots.records import Record
+from radt.metrics import EARLY
+from radt.plots.records import Record, kind_of_tasks
 from radt.plots.rows import Row
 from radt.plots.tables import count, plain_table
 
@@ -24,8 +24,8 @@ PHASES = {"embedder": "the embedder", "train": "the policy"}
 
 def in_words(row: Row, split: str) -> str:
     """Say in a paragraph what a run has shown."""
-    kind = "unseen tasks" if split == "final" else "validation tasks"
     score, certain, n = row.score.mean, row.score.known[0], row.digits
+    kind = kind_of_tasks(split)
     share = f", {score / row.optimum:.0%} of the optimum {row.optimum:.{n}f}" if row.optimum else ""
     return " ".join(
         [
@@ -61,7 +61,9 @@ def _finding(row: Row) -> str:
     return f"{text}; once a goal is found, a trial earns {row.after_finding:.{row.digits}f}."
 
 
-def training_table(lines: Sequence[Mapping[str, Any]], phase: str = "train") -> str:
+def training_table(
+    lines: Sequence[Mapping[str, Any]], phase: str = "train", digits: int = 1
+) -> str:
     """Write loss and validation over a phase of training; empty where there was none."""
     losses = _by_step(lines, phase, "loss")
     looks = {look.pop("update"): look for look in validations(lines, phase)}
@@ -70,7 +72,6 @@ def training_table(lines: Sequence[Mapping[str, Any]], phase: str = "train") -> 
     marks = sorted(looks) or _evenly(sorted(losses), MARKS)
     names = sorted({name for look in looks.values() for name in look}, key=_trailing_number)
     head = ["update", "loss", *(f"validation, {name.replace('_', ' ')}" for name in names)]
-    digits = decimals(max((value for look in looks.values() for value in look.values()), default=0))
     rows, before = [], 0
     for mark in marks:
         since = [loss for step, loss in losses.items() if before < step <= mark]

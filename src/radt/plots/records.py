@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radt.checkpoint import read_header
+from radt.config import TRAINING_TASKS
 from radt.experiments.presets import usual_source
 from radt.experiments.run import CHECKPOINT
 from radt.methods import METHODS
+from radt.metrics import decimals
 
 Record = Mapping[str, Any]  # one `icl.json`
 LEARNERS = ("dt", "dt-2ep", "ad", "dpt", "dpt-oracle", "ra-dt", "ra-dt-lm", "ra-dt+")
@@ -30,6 +32,7 @@ COUNTED = (
     "flops_per_decision",
     "targets_per_update",
 )
+LEARNED_TASKS = "tasks that were learned from"
 NEEDED = ("env", "method", "seed", "split", "tasks", "returns", "optimum", "wall_seconds")
 
 
@@ -160,6 +163,18 @@ def trained_on(records: Sequence[Record]) -> str:
 def titled(title: str, records: Sequence[Record]) -> str:
     """Add to a title whose data were learned from, where that is not as usual."""
     return ", ".join(filter(None, (title, trained_on(records))))
+
+
+def digits_of(records: Sequence[Record]) -> int:
+    """Return how many decimals the returns of these tasks are told with."""
+    return decimals(outcomes(records)[0].optimum)
+
+
+def kind_of_tasks(split: str, place: str = "") -> str:
+    """Say what the tasks of a split are to who acts in them; `place` is where, if not at home."""
+    if place == TRAINING_TASKS:
+        return LEARNED_TASKS
+    return "unseen tasks" if split == "final" else "validation tasks"
 
 
 def variants(records: Iterable[Record]) -> list[str]:

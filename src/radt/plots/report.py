@@ -32,7 +32,7 @@ from radt.plots.prose import (
     wall_table,
     write_page,
 )
-from radt.plots.records import Record, read_record, titled, variants
+from radt.plots.records import Record, digits_of, read_record, titled, variants
 from radt.plots.rows import method_table
 from radt.plots.tables import markdown
 
@@ -72,7 +72,7 @@ def summary_parts(record: Record, run: Run) -> list[str]:
 def making_parts(record: Record, run: Run) -> list[str]:
     """Say how a run was made: its training, its time, its machine, its command."""
     return [
-        *_training(run.out),
+        *_training(run.out, digits_of([record])),
         "## Wall time",
         wall_table(record["wall_seconds"]),
         "## Provenance",
@@ -132,9 +132,9 @@ def _film(run: Run, task: int) -> list[str]:
     ]
 
 
-def _training(folder: Path) -> list[str]:
+def _training(folder: Path, digits: int) -> list[str]:
     lines = read_log(folder)
-    tables = {phase: training_table(lines, phase) for phase in PHASES}
+    tables = {phase: training_table(lines, phase, digits) for phase in PHASES}
     shown = {PHASES[phase]: table for phase, table in tables.items() if table}
     titled = [part for who, table in shown.items() for part in (f"Loss of {who}:", table)]
     return ["## Training", *titled] if titled else []

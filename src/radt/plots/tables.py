@@ -8,6 +8,7 @@ from itertools import groupby
 
 from radt.config import TRAINING_TASKS
 from radt.metrics import EARLY, Estimate, Interval
+from radt.plots.records import LEARNED_TASKS
 from radt.plots.rows import BASE, Row
 
 Column = tuple[str, Callable[[Row], str]]  # a title, and how a row fills it
@@ -54,7 +55,7 @@ def markdown(rows: Sequence[Row]) -> str:
 def _about(place: str) -> str:
     """Say what the other tasks of a run are."""
     if place == TRAINING_TASKS:
-        return "tasks that were learned from, begun anew with an empty memory"
+        return f"{LEARNED_TASKS}, begun anew with an empty memory"
     return "a variant: the same weights, not trained on it"
 
 
