@@ -153,10 +153,12 @@ def test_the_keyboard_is_enough(page: Page, key: Key) -> None:
     ):
         page.keyboard.press(pressed)
         expect(page.locator("#fact-step")).to_have_text(str(step))
+    paused = int(page.locator("#fact-trial").inner_text())  # 2, or later on a fast machine
+    assert paused >= 2
     page.keyboard.press("ArrowUp")
-    expect(page.locator("#fact-trial")).to_have_text("1")
+    expect(page.locator("#fact-trial")).to_have_text(str(paused - 1))
     page.keyboard.press("ArrowDown")
-    expect(page.locator("#fact-trial")).to_have_text("2")
+    expect(page.locator("#fact-trial")).to_have_text(str(paused))
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("Escape")
@@ -188,7 +190,7 @@ def test_a_recording_is_played_scrubbed_and_never_run_as_markup(page: Page, key:
     expect(page.locator("tr.chosen")).to_have_count(1)
     page.locator("tr.chosen").hover()
     page.locator("tr.chosen").click()
-    assert fact(page, "trial") < 3
+    expect(page.locator("#fact-trial")).not_to_have_text("3")  # what is shown there has to load
     expect(page.locator("#knobs")).to_be_hidden()
 
 
