@@ -17,11 +17,12 @@ import radt
 from radt.checkpoint import CheckpointError
 from radt.decode import DecodeError
 from radt.envs import SUITES
-from radt.experiments.plan import plan_run
+from radt.experiments.plan import plan_run, steps_per_decision
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import RunError, dataset_path
 from radt.icl import in_context_learning
 from radt.loading import WEIGHTS
+from radt.methods.method import blueprint
 from radt.registry import UnknownNameError
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "01_gymnasium.py"
@@ -166,6 +167,24 @@ def test_a_plan_names_phases_and_sees_what_is_there(finished: Path, tmp_path: Pa
     assert not any(phase.done for phase in fresh)
     assert all(0 < phase.minutes < 60 and phase.megabytes > 0 for phase in fresh)
     assert [phase.name for phase in plan_run(radt.preset(ENV, "sweep"), tmp_path)] == ["evaluate"]
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "steps"),
+    [
+        ("dt", (), 50),
+        ("dt", ("options.window_step=25",), 2),
+        ("ra-dt+", ("options.window_step=10",), 5),
+        ("ad", (), 3),
+        ("ad", ("options.cache=false",), 200),
+    ],
+)
+def test_a_plan_knows_what_a_decision_reads(
+    method: str, changes: tuple[str, ...], steps: float
+) -> None:
+    config = radt.preset(ENV, method, "laptop", *changes)
+    built = blueprint(method, SUITES[ENV].spaces, config.options, config.embedder, 0)
+    assert steps_per_decision(built, config.options) == steps
 
 
 def test_a_run_and_its_checkpoint_load_alike(finished: Path) -> None:

@@ -45,8 +45,17 @@ def test_key_door_takes_half_the_batch_at_laptop_budget_only() -> None:
     for env in ("dark-key-door-10x10", "dark-key-door-10x10-persist"):
         for budget, batch in batches.items():
             assert preset(env, "ra-dt", budget).learn.batch_size == batch
-    assert preset("dark-key-door-20x20", "ra-dt", "laptop").learn.batch_size == 64
     assert preset("dark-key-door-40x20", "ra-dt", "paper").learn.batch_size == 32
+
+
+@pytest.mark.parametrize("room", ["dark-room-20x20", "dark-key-door-20x20", "dark-room-40x20"])
+def test_long_rooms_save_at_laptop_budget_only(room: str) -> None:
+    sequences = {"dt": 32, "ra-dt": 32, "ra-dt+": 32, "ra-dt-lm": 32, "ad": 8, "dpt-oracle": 8}
+    for method, count in sequences.items():
+        assert preset(room, method, "laptop").learn.batch_size == count
+        assert preset(room, method, "paper").learn.batch_size == (32 if "40" in room else 128)
+    for budget, step in {"paper": 1, "laptop": 50, "smoke": 1}.items():
+        assert preset(room, "ra-dt+", budget).options.window_step == step
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -14,7 +14,7 @@ import torch
 from radt.bench import decide
 from radt.bench.agreement import Agreement, measure_agreement, variant
 from radt.bench.clock import Clock, WatchedEmbedder
-from radt.bench.decide import ALONE, WHOLE, bench_decide, contestants, time_scene
+from radt.bench.decide import ALONE, WHOLE, bench_decide, contestants, plain_for, time_scene
 from radt.costs import random_trial, warm_actor
 from radt.experiments.run import RunError
 from radt.loading import Loaded
@@ -130,3 +130,10 @@ def test_the_record_is_written_and_the_ratio_comes_last(
     assert record["ratio"] == whole["ratio"]
     assert record["agreement"]["decisions"] == 5
     assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
+
+
+def test_a_memory_is_weighed_against_a_window_that_moves_alike() -> None:
+    methods = contestants(ENV, "smoke", "cpu")
+    assert {plain_for(who) for who in methods} == {"dt", "dt, moves by 25"}
+    assert plain_for("ra-dt, every 25, moves by 25") == "dt, moves by 25"
+    assert plain_for(WHOLE) == plain_for("ad, cache") == "dt"

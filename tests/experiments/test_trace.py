@@ -23,11 +23,17 @@ TASKS = (0, 1, 2, 5)
 
 
 def traced(
-    folder: Path, mode: AutoresetMode, every: int = 1, method: str = "ra-dt", **limits: int
+    folder: Path,
+    mode: AutoresetMode,
+    every: int = 1,
+    method: str = "ra-dt",
+    window_step: int = 1,
+    **limits: int,
 ) -> tuple[Path, Agent, Any]:
     options = dict(OPTIONS[method])
     if method == "ra-dt":
         options["memory"] = {"context_len": 3, "retrieve_every": every}
+        options["window_step"] = window_step
     agent = Agent(
         build_method(method, SPACES, options),
         Target(5.0),
@@ -49,10 +55,11 @@ def trials_of(path: Path, task: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("every", [0, 1, 3])
+@pytest.mark.parametrize("window_step", [1, 2])
 def test_every_trial_is_written_as_it_was_lived(
-    tmp_path: Path, mode: AutoresetMode, every: int
+    tmp_path: Path, mode: AutoresetMode, every: int, window_step: int
 ) -> None:
-    path, _, env = traced(tmp_path, mode, every)
+    path, _, env = traced(tmp_path, mode, every, window_step=window_step)
     contents = read_contents(path)
     assert (contents.env, contents.method, contents.cut) == ("unequal", "ra-dt", None)
     assert sorted(contents.tasks) == list(TASKS)
@@ -94,8 +101,11 @@ def test_a_search_names_what_was_found_and_why_it_was_chosen(tmp_path: Path) -> 
     assert searches > 0
 
 
-def test_attention_is_shared_out_over_the_chunk_that_is_held(tmp_path: Path) -> None:
-    path, agent, _ = traced(tmp_path, AutoresetMode.SAME_STEP)
+@pytest.mark.parametrize("window_step", [1, 2])
+def test_attention_is_shared_out_over_the_chunk_that_is_held(
+    tmp_path: Path, window_step: int
+) -> None:
+    path, agent, _ = traced(tmp_path, AutoresetMode.SAME_STEP, window_step=window_step)
     assert agent.memory is not None
     looked = 0
     for task in TASKS:

@@ -42,6 +42,22 @@ def test_a_source_need_not_say_how_many_transitions_it_records() -> None:
     assert re.fullmatch(r"ppo: 512 transitions a task, recipe [0-9a-f]{8}", named)
 
 
+def test_the_same_recipe_can_give_other_data_on_another_machine() -> None:
+    records = [
+        learner("dt") | {"data_sha256": "1" * 64},
+        learner("ra-dt+") | {"data_sha256": "1" * 64},
+        learner("ra-dt+") | {"data_sha256": "2" * 64, "seed": 1},
+        learner("ra-dt"),  # an older record does not say
+    ]
+    name = "sha256 of the data"
+    groups = {"1" * 8: ["dt", "ra-dt+"], "2" * 8: ["ra-dt+"], "unknown": ["ra-dt"]}
+    assert conditions(records)[name] == groups
+    listed = "`11111111` (dt, ra-dt+); `unknown` (ra-dt); `22222222` (ra-dt+)"
+    assert f"- {name}: {listed}" in in_words(records)
+    assert f"{name} `11111111`" in in_words(records[:2])
+    assert name not in in_words(records[3:])
+
+
 def test_how_often_a_memory_is_searched_is_a_condition() -> None:
     records = [learner(method) for method in ("dt", "ra-dt", "ra-dt+")]
     name = "steps between retrievals, where there is a memory"
@@ -51,6 +67,15 @@ def test_how_often_a_memory_is_searched_is_a_condition() -> None:
     assert name not in in_words(records[:1])
     records[1]["config"]["options"]["memory"]["retrieve_every"] = 10
     assert f"{name} `10`" in in_words(records[:2])
+
+
+def test_how_windows_move_is_a_condition_where_there_are_any() -> None:
+    name = "steps by which windows move on at once"
+    records = [learner("dt", window_step=50), learner("ra-dt"), learner("ra-dt+")]
+    assert conditions(records)[name] == {"50": ["dt"], "1": ["ra-dt", "ra-dt+"]}
+    whole = learner("dt")
+    del whole["config"]["options"]["context_len"]  # reads whole episodes
+    assert conditions([whole])[name] == {}
 
 
 def test_versions_of_the_code_are_named_where_they_differ() -> None:

@@ -47,6 +47,18 @@ def test_what_was_not_measured_is_unknown() -> None:
     assert reference.expense.decisions_per_second == 2000.0
 
 
+def test_a_record_knows_the_data_that_lie_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "icl.json"
+    file.write_text(json.dumps(synthetic_record("dt")))
+    assert "data_sha256" not in read_record(file)
+    (tmp_path / "dataset.json").write_text(json.dumps({"card": {"sha256": "ab12"}}))
+    assert read_record(file)["data_sha256"] == "ab12"
+    for damaged in ("{", "[]", "{}"):
+        (tmp_path / "dataset.json").write_text(damaged)
+        with pytest.raises(RecordError, match="does not say which data"):
+            read_record(file)
+
+
 def test_variants_keep_only_the_records_that_have_them() -> None:
     records = [synthetic_record("dt"), synthetic_record("replay", variant=True)]
     (replay,) = outcomes(records, VARIANT)

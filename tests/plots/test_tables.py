@@ -96,5 +96,10 @@ def test_notes_say_who_has_a_cache_and_who_reads_anew() -> None:
     (note,) = cost_notes(method_table([cached, synthetic_record("ra-dt+")]))
     assert "cache speeds up `dpt`; " in note
     assert "`ra-dt+` read their window anew" in note
+    seldom = synthetic_record("ra-dt+")
+    seldom["config"]["options"]["window_step"] = 25
+    (note,) = cost_notes(method_table([cached, seldom]))
+    assert "A key-value cache speeds up `dpt`, `ra-dt+`" in note
+    assert "window anew" not in note
     assert "one that every set holds" in note
     assert cost_notes(method_table([synthetic_record("replay")])) == []

@@ -96,7 +96,7 @@ class MomentKeeper:
         reading = self._held.mask.any(dim=1).numpy()
         due = agent.is_acting & reading & np.isin(agent.trials.step, self.steps)
         if due.any():
-            self._keep(agent, memory, self._held, np.flatnonzero(due))
+            self._keep(agent, self._held, np.flatnonzero(due))
 
     def _take_in(self, agent: Agent, retrieval: Retrieval, memory: Memory) -> None:
         """Hold what was just chosen until the next retrieval, as the policy does."""
@@ -112,11 +112,11 @@ class MomentKeeper:
             best = returns.masked_fill(chosen < 0, -torch.inf).amax(dim=1)
             self._returns[agent.asked] = best.numpy()
 
-    def _keep(self, agent: Agent, memory: Memory, held: Batch, slots: NDArray[np.int64]) -> None:
-        running = agent.trials
+    def _keep(self, agent: Agent, held: Batch, slots: NDArray[np.int64]) -> None:
+        running, options = agent.trials, retrieving(agent.method).options
         self.kept.append(
             Moments(
-                recent=running.recent(slots, memory.config.context_len),
+                recent=running.recent(slots, options.memory.context_len, options.window_step),
                 chunk=held.rows(torch.from_numpy(slots)),
                 action=torch.from_numpy(agent.actions[slots]).long(),
                 task=np.array(agent.keys)[slots],

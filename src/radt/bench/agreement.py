@@ -38,11 +38,11 @@ class Agreement:
     cosine: float  # mean over decisions
 
 
-def variant(method: Method, retrieve_every: int, incremental: bool) -> Method:
-    """Copy a method with a memory, its embedder watched, to ask as often as is said."""
+def variant(method: Method, retrieve_every: int, incremental: bool, window_step: int = 1) -> Method:
+    """Copy a method with a memory, its embedder watched, to ask and move as often as is said."""
     changed: Any = copy.copy(method)
     memory = replace(changed.options.memory, retrieve_every=retrieve_every)
-    changed.options = replace(changed.options, memory=memory)
+    changed.options = replace(changed.options, memory=memory, window_step=window_step)
     changed.embedder = WatchedEmbedder(changed.embedder, Clock(), incremental)
     return cast(Method, changed)
 

@@ -1,11 +1,11 @@
 """`radt bench decide`: what a decision costs beside the policy's forward pass.
 
 Several agents live through the same trial, with full memories behind them: the paper's RA-DT with
-windowed and with incremental embedding, retrieving at every step and every 25; methods with two
-episodes of context, with and without what they cache; and a Decision Transformer of the same size
-without memory. What all is measured against is its forward pass over every token of the window;
-itself it decides sooner, as its last layer is computed for one token only. Decisions count once
-the window is full.
+windowed and with incremental embedding, retrieving at every step and every 25; windows that move on
+by half of themselves at once and are kept in between; methods with two episodes of context, with
+and without what they cache; and a Decision Transformer of the same size without memory. What all is
+measured against is its forward pass over every token of the window; itself it decides sooner, as
+its last layer is computed for one token only. Decisions count once the window is full.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from radt.experiments.run import RunError
 from radt.loading import load, shipped
 from radt.methods import Actor, Method
 from radt.methods.dt import DT, DTActor, DTOptions
+from radt.methods.moving_window import MovingWindow
 from radt.methods.trials import RunningTrials, last_real
 from radt.track import Tracker
 from radt.trajectory import Trajectory
@@ -43,6 +44,7 @@ OUT = Path("runs/bench/decide.json")
 ALONE = "forward alone"  # the policy without a memory, over every token
 PLAIN = "dt"  # the same, as it decides
 WHOLE = "ra-dt, incremental"  # whose whole decision the ratio is about
+MOVES = ", moves by "  # and by how many steps, in the names of those whose windows stay in between
 SELDOM = 25
 REMEMBERED = 10  # finished trials in every memory
 Scene = tuple[Budget, int]  # whose model, how many slots
@@ -69,7 +71,7 @@ class Timing:
     whole: float
     decisions_per_second: float
     ratio: float  # whole / the forward pass alone
-    ratio_to_dt: float  # whole / the whole decision of the same policy without a memory
+    ratio_to_dt: float  # whole / the whole decision of such a policy without a memory
     memory_ratio: float | None  # search, reweight and cross-attention / the forward pass alone
 
 
@@ -156,8 +158,16 @@ def time_scene(
         trials.record(everyone, actions, np.stack([trial.rewards[step] for trial in now]))
     means = {d.who: {part: s / steps for part, s in d.clock.seconds.items()} for d in deciders}
     place = (budget, slots, attention)
-    forward, plain = means[ALONE]["policy"], means[PLAIN]
-    return [_timing(place, who, parts, forward, plain) for who, parts in means.items()]
+    forward = means[ALONE]["policy"]
+    return [
+        _timing(place, who, parts, forward, means[plain_for(who)]) for who, parts in means.items()
+    ]
+
+
+def plain_for(who: str) -> str:
+    """Name the Decision Transformer without a memory whose window moves as that of `who` does."""
+    _, moves, by = who.partition(MOVES)
+    return PLAIN + moves + by
 
 
 class ForwardAlone(DT):
@@ -165,7 +175,7 @@ class ForwardAlone(DT):
 
     def actor(self, slots: int) -> ForwardActor:
         """Put it to work."""
-        return ForwardActor(self.policy, self.options.context_len)
+        return ForwardActor(MovingWindow(self.policy, slots, self.options.context_len, 1))
 
 
 class ForwardActor(DTActor):
@@ -174,24 +184,31 @@ class ForwardActor(DTActor):
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Predict the next action of each slot, [B, action_size]."""
-        recent = trials.recent(slots, self.context_len)
+        recent = self.window.recent(trials, slots)
         return last_real(recent, self.policy(recent).cpu())
 
 
 def contestants(env: str, budget: Budget, device: str) -> dict[str, Method]:
     """Build everyone who is timed, all with the model of one budget, untrained."""
-    config = preset(env, "ra-dt", budget)
-    options = DTOptions(config.options.model, config.options.memory.context_len)
+    config, spaces = preset(env, "ra-dt", budget), SUITES[env].spaces
+    context_len = config.options.memory.context_len
+    half = context_len // 2
+    options = DTOptions(config.options.model, context_len)
     method = untrained(config, device)
-    alone, plain = (kind(SUITES[env].spaces, options, seed=0) for kind in (ForwardAlone, DT))
-    for without in (alone, plain):
+    alone, plain = (kind(spaces, options, seed=0) for kind in (ForwardAlone, DT))
+    moving = DT(spaces, replace(options, window_step=half), seed=0)
+    for without in (alone, plain, moving):
         without.policy.to(device)
     found: dict[str, Method] = {
         ALONE: alone,
         PLAIN: plain,
+        f"{PLAIN}{MOVES}{half}": moving,
         WHOLE: variant(method, 1, incremental=True),
         "ra-dt, windowed": variant(method, 1, incremental=False),
         f"ra-dt, every {SELDOM}": variant(method, SELDOM, incremental=False),
+        f"ra-dt, every {SELDOM}{MOVES}{half}": variant(
+            method, SELDOM, incremental=False, window_step=half
+        ),
     }
     for name in ("ad", "dt-2ep", "dpt"):
         for cache in (True, False):

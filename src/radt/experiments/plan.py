@@ -89,7 +89,7 @@ def _train(
     config: RunConfig, method: Method, part: str, updates: int, path: Path, done: bool
 ) -> Phase:
     weights = _weights(method.networks[part])
-    work = config.learn.batch_size * _work(method, part)
+    work = config.learn.batch_size * _work(method, part, method.context.input_steps)
     each = work * MEASURED["train_seconds_per_parameter_token"]
     return Phase(
         name="train" if part == "policy" else part,
@@ -129,7 +129,8 @@ def _evaluate(run: Run, method: Method) -> Phase:
     steps = config.evaluate.trials * suite.spaces.horizon * places
     each = MEASURED["act_overhead_seconds"]
     if "policy" in method.networks:
-        each += tasks * _work(method, "policy") * MEASURED["act_seconds_per_parameter_token"]
+        work = _work(method, "policy", steps_per_decision(method, config.options))
+        each += tasks * work * MEASURED["act_seconds_per_parameter_token"]
     path = run.out / RESULT
     return Phase(
         name="evaluate",
@@ -141,10 +142,18 @@ def _evaluate(run: Run, method: Method) -> Phase:
     )
 
 
-def _work(method: Method, part: str) -> int:
-    """Multiply a network's weights by the tokens that one example feeds it."""
+def steps_per_decision(method: Method, options: Any) -> float:
+    """Return how many steps a decision reads on average, with what is kept of earlier ones."""
+    whole, moves = method.context.input_steps, getattr(options, "window_step", 1)
+    if getattr(options, "cache", False):
+        return 1 + whole / method.spaces.horizon  # all of it once a trial
+    return 1 + (whole - moves) / moves if moves > 1 else whole
+
+
+def _work(method: Method, part: str, steps: float) -> float:
+    """Multiply a network's weights by the tokens that so many steps feed it."""
     network = method.networks[part]
-    return _weights(network) * method.context.input_steps * tokens_per_step(network)
+    return _weights(network) * steps * tokens_per_step(network)
 
 
 def _weights(network: nn.Module) -> int:

@@ -1,8 +1,8 @@
 """What each budget and each method changes about the paper's defaults.
 
 `smoke` takes seconds and shows that everything holds together, `laptop` takes minutes on two CPU
-cores, `paper` is the paper's own tables on one GPU. `ra-dt` is the paper's method at every budget;
-all that is ours stands under `ra-dt+`.
+cores, `paper` is the paper's own tables on one GPU. `ra-dt` is the paper's method at every budget,
+but for what a smaller one has to save; all that is ours stands under `ra-dt+`.
 """
 
 from __future__ import annotations
@@ -152,9 +152,30 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ fr
     },
 }
 
+WHOLE_EPISODES = ("ad", "dt-2ep", "dpt", "dpt-oracle")  # read two of them at once
+
+LONG_ROOM: dict[str, Any] = {
+    "batch_size": 32,
+    "window_step": 50,  # half of the context: most decisions read one step instead of 100
+    "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
+    "dpt": {"queries": 200},  # half of an episode of 20x20, as in small rooms
+    "dpt-oracle": {"queries": 200},
+    "ra-dt-lm": {  # questions that are keys: a language model takes 30 ms to read 100 steps
+        "episode_every": 25,
+        "memory": {"retrieve_every": 100},
+        "training": {"query_offsets": (0,)},
+    },
+}
+
 LAPTOP_ENVIRONMENTS: dict[str, dict[str, Any]] = {  # ours, at laptop budget only
     "dark-key-door-10x10": {"batch_size": 32},
     "dark-key-door-10x10-persist": {"batch_size": 32},
+    "dark-room-20x20": LONG_ROOM,
+    "dark-room-40x20": LONG_ROOM,
+    "dark-key-door-20x20": LONG_ROOM,
+    "dark-key-door-20x20-persist": LONG_ROOM,
+    "dark-key-door-40x20": LONG_ROOM,
+    "dark-key-door-40x20-persist": LONG_ROOM,
 }
 
 
@@ -220,6 +241,8 @@ def _environment_layers(env: str, method: str, budget: str) -> list[Layer]:
     values, entry = dict(ENVIRONMENTS.get(env, {})), METHODS[method]
     if budget == "laptop":
         values |= LAPTOP_ENVIRONMENTS.get(env, {})
+    if method in WHOLE_EPISODES:
+        values |= values.get("whole_episodes", {})
     options: dict[str, Any] = dict(values.get(method, {}))
     memory = {name: values[name] for name in ("context_len", "retrieve_every") if name in values}
     memory |= options.pop("memory", {})
@@ -227,6 +250,8 @@ def _environment_layers(env: str, method: str, budget: str) -> list[Layer]:
         options["memory"] = memory
     elif "context_len" in memory and "context_len" in entry.options.__dataclass_fields__:
         options["context_len"] = memory["context_len"]
+    if "window_step" in values and "window_step" in entry.options.__dataclass_fields__:
+        options["window_step"] = values["window_step"]
     learn = {"batch_size": values["batch_size"]} if "batch_size" in values else {}
     evaluate = {"also_on": values["also_on"]} if "also_on" in values else {}
     said = (("options", options), ("learn", learn), ("evaluate", evaluate))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from radt.agent import Agent
 from radt.experiments.key_map import KeyMap, fit_map
 from radt.memory.memory import Memory
+from radt.methods.moving_window import MovingWindow
 from radt.model.looking import looking
 from radt.model.policy import DecisionTransformer
 from radt.trajectory import Retrieval
@@ -51,12 +52,16 @@ class Witness:
         self._maps: list[KeyMap | None] = [None] * agent.slots
         self._held: list[list[int]] = [[] for _ in range(agent.slots)]
         self._context = ExitStack()
+        window = getattr(agent.actor, "window", None)
+        self._window = window if isinstance(window, MovingWindow) else None
         self._looks: list[torch.Tensor] = []  # [B, heads, L, M] of each layer
 
     def __enter__(self) -> Witness:
         policy = self.agent.method.networks.get("policy")
         if isinstance(policy, DecisionTransformer):
             self._looks = self._context.enter_context(looking(policy))
+        if self._window is not None:
+            self._context.enter_context(self._window.read_anew())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -109,11 +114,12 @@ class Witness:
         looks, self._looks[:] = list(self._looks), []
         if not looks or looks[0].shape[3] == 1:  # nothing but the null chunk
             return None
-        policy = self.agent.method.networks["policy"]
+        policy, window = self.agent.method.networks["policy"], self._window
         assert isinstance(policy, DecisionTransformer)  # only then there are looks
-        length = np.minimum(self.agent.trials.step + 1, self.agent.method.context.input_steps)
-        length = length[self.agent.is_acting]  # [B]
-        token = (length - 1) * policy.embed.per_step + policy.embed.deciding
+        assert window is not None  # who retrieves has one
+        trials, acting = self.agent.trials, np.flatnonzero(self.agent.is_acting)
+        start = trials.window_start(acting, window.context_len, window.window_step)  # [B]
+        token = (trials.step[acting] - start) * policy.embed.per_step + policy.embed.deciding
         layers = []
         for look in looks:  # the last layer decides alone: one token
             at = np.minimum(token, look.shape[2] - 1)

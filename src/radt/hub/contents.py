@@ -17,8 +17,7 @@ from radt.data.store import open_task
 from radt.decode import decode
 from radt.experiments.run import CHECKPOINT, RESULT
 from radt.files import sha256
-from radt.plots.html_parts import DATA
-from radt.plots.records import read_record
+from radt.plots.records import DATA, read_record
 from radt.version import code_version
 
 FORMAT = 1

@@ -14,6 +14,7 @@ from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
+from radt.methods.moving_window import MovingWindow, check_window_step
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
@@ -28,10 +29,12 @@ class DTOptions:
     model: ModelConfig = field(default_factory=ModelConfig)
     context_len: int = 50  # C
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
+    window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
     def __post_init__(self) -> None:
         if self.context_len < 1:
             raise ValueError(f"context_len must be at least 1, not {self.context_len}")
+        check_window_step(self.window_step)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class DT:
 
     @property
     def context(self) -> ContextSize:
-        """The last C steps of the running trial."""
+        """The last C steps of the running trial, or up to `window_step` - 1 fewer."""
         return ContextSize(self.options.context_len)
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
@@ -75,24 +78,26 @@ class DT:
 
     def actor(self, slots: int) -> DTActor:
         """Put the method to work."""
-        return DTActor(self.policy, self.options.context_len)
+        length, step = self.options.context_len, getattr(self.options, "window_step", 1)
+        return DTActor(MovingWindow(self.policy, slots, length, step))  # others' may not say
 
 
 class DTActor:
-    """Acts on the last C steps of the running trial and remembers nothing else."""
+    """Acts on up to C last steps of the running trial and remembers nothing else."""
 
     memory: Memory | None = None
     retrieval: Retrieval | None = None
     asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
-    def __init__(self, policy: DecisionTransformer, context_len: int) -> None:
-        self.policy, self.context_len = policy.eval(), context_len
+    def __init__(self, window: MovingWindow) -> None:
+        self.window, self.policy = window, window.policy.eval()
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Nothing to forget."""
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Nothing to prepare."""
+        """Read new windows."""
+        self.window.begin_trials(slots)
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
         """Remember nothing."""
@@ -100,7 +105,7 @@ class DTActor:
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Predict the next action of each slot, [B, action_size]."""
-        return self.policy.decide(trials.recent(slots, self.context_len)).cpu()
+        return self.window.decide(trials, slots)
 
 
 def valid_dimensions(spaces: TaskSpaces, tasks: NDArray[np.int64]) -> Tensor | None:

@@ -92,16 +92,12 @@ class EpisodePairActor:
         if self._stepwise is None:
             recent = self._input(trials, slots)
             return last_real(recent, self.policy(recent).cpu())
-        decided = torch.zeros(len(slots), self.spaces.action.size)
-        first = trials.step[slots] == 0
-        if first.any():
-            recent, rows = self._input(trials, slots[first]), torch.from_numpy(slots[first])
-            decided[torch.from_numpy(first)] = self._stepwise.begin(recent, rows).cpu()
-        if not first.all():
-            latest = trials.latest(slots[~first], self.policy.embed.no_action)
-            rows = torch.from_numpy(slots[~first])
-            decided[torch.from_numpy(~first)] = self._stepwise.step(latest, rows).cpu()
-        return decided
+        return self._stepwise.decide(
+            torch.from_numpy(trials.step[slots] == 0),
+            torch.from_numpy(slots),
+            lambda some: self._input(trials, some.numpy()),
+            lambda some: trials.latest(some.numpy(), self.policy.embed.no_action),
+        )
 
     def _input(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Batch:
         """Join the last finished trial and the running one, [B, <=2T]."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,7 @@ class HeldChunks:
         """Start with padding in every slot, [slots, k * 2C]."""
         self.policy, self.chunks = policy, nothing
         self.context = self._read(nothing)  # [slots, 1 + k * 2C * per_step]: null chunk, chunks
+        self.version = np.zeros(len(nothing), dtype=np.int64)  # [slots] changes with what is held
 
     def hold(self, chunks: Batch, slots: Tensor) -> None:
         """Put other chunks [B, k * 2C] to use in some slots, [B] int64."""
@@ -31,6 +33,7 @@ class HeldChunks:
         if not bool(new.any()):
             return
         chunks, slots = chunks.rows(new), slots[new]
+        self.version[slots.numpy()] += 1
         for field in fields(Batch):
             getattr(self.chunks, field.name)[slots] = getattr(chunks, field.name)
         context, slots = self._read(chunks), slots.to(self.policy.device)
@@ -41,6 +44,7 @@ class HeldChunks:
 
     def drop(self, slots: Tensor) -> None:
         """Hold nothing in some slots: they see the null chunk alone."""
+        self.version[slots.numpy()] += self.chunks.mask[slots].any(1).numpy()
         self.chunks.mask[slots] = False
         slots = slots.to(self.policy.device)
         self.context.mask[slots] = False

@@ -22,6 +22,7 @@ from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.dt import valid_dimensions
 from radt.methods.held_chunks import HeldChunks
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
+from radt.methods.moving_window import MovingWindow, check_window_step
 from radt.methods.novelty import Novelty
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
 from radt.methods.trials import RunningTrials
@@ -42,8 +43,10 @@ class RADTOptions:
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
     restless: float = 0.0  # and afterwards what was done here since the trial's last reward
+    window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
     def __post_init__(self) -> None:
+        check_window_step(self.window_step)
         offsets, context_len = self.training.query_offsets, self.memory.context_len
         if offsets is not None and (0 not in offsets or not _all_in(offsets, context_len)):
             raise ValueError(
@@ -81,7 +84,7 @@ class RADT:
 
     @property
     def context(self) -> ContextSize:
-        """The last C steps of the running trial, and k chunks of 2C steps."""
+        """The last C steps of the running trial, at most, and k chunks of 2C steps."""
         memory = self.options.memory
         return ContextSize(memory.context_len, memory.top_k * 2 * memory.context_len)
 
@@ -113,8 +116,10 @@ class RADT:
     def actor(self, slots: int) -> RADTActor:
         """Put the method to work with empty memories."""
         memory = Memory(self.embedder, self.spaces, self.options.memory)
-        novelty = Novelty(self.spaces, slots, self.options.novelty, self.options.restless)
-        return RADTActor(self.policy, memory, novelty, slots)
+        options = self.options
+        novelty = Novelty(self.spaces, slots, options.novelty, options.restless)
+        length, step = options.memory.context_len, options.window_step
+        return RADTActor(MovingWindow(self.policy, slots, length, step), memory, novelty, slots)
 
     def _retrieval_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw the step p at which each window's chunk is asked for, as an agent would ask."""
@@ -133,10 +138,8 @@ class RADT:
 class RADTActor:
     """Acts as in Algorithm 1: query, retrieve, reweight, predict."""
 
-    def __init__(
-        self, policy: DecisionTransformer, memory: Memory, novelty: Novelty, slots: int
-    ) -> None:
-        self.policy, self._novelty = policy.eval(), novelty
+    def __init__(self, window: MovingWindow, memory: Memory, novelty: Novelty, slots: int) -> None:
+        self.window, self.policy, self._novelty = window, window.policy.eval(), novelty
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
         self.asked = np.zeros(0, dtype=np.int64)
@@ -161,7 +164,8 @@ class RADTActor:
         self._novelty.forget(slots)
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Start new queries; in a shared memory, see what others have written."""
+        """Start new windows and queries; in a shared memory, see what others have written."""
+        self.window.begin_trials(slots)
         if self._tasks is not None:
             self._memory.refresh()
         if self._stepper is not None:
@@ -186,13 +190,12 @@ class RADTActor:
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Retrieve where it is time to, and predict the next action (Algorithm 1, lines 5-8)."""
-        recent = trials.recent(slots, self._memory.config.context_len)
-        self._retrieve(trials, slots, recent)
+        self._retrieve(trials, slots)
         held = self._held.of(torch.from_numpy(slots))
-        predicted = self.policy.decide(recent, held).cpu()
+        predicted = self.window.decide(trials, slots, held, self._held.version[slots])
         return self._novelty.adjust(predicted, trials, slots)
 
-    def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64], recent: Batch) -> None:
+    def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
         every = self._memory.config.retrieve_every
         step = trials.step[slots]
         asking = step == 0 if every == 0 else step % every == 0
@@ -204,9 +207,13 @@ class RADTActor:
         if not asking.any() or not len(self._memory):
             self._hold(slots[asking], torch.full((int(asking.sum()), 1), -1))
             return
-        rows = torch.from_numpy(np.flatnonzero(asking))
-        query = self._memory.embedder(recent.rows(rows)) if vectors is None else vectors[rows]
-        self.asked, self.query = slots[asking], query
+        rows, self.asked = torch.from_numpy(np.flatnonzero(asking)), slots[asking]
+        if vectors is None:  # a query is of the last C steps, however windows move
+            recent = trials.recent(self.asked, self._memory.config.context_len)
+            query = self._memory.embedder(recent)
+        else:
+            query = vectors[rows]
+        self.query = query
         tasks = self.asked if self._tasks is None else self._tasks[self.asked]
         with self._memory.lock:  # what was found is what is read
             self.retrieval = self._memory.retrieve(

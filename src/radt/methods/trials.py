@@ -109,13 +109,25 @@ class RunningTrials:
             self.doubts[slot] = 1 << min(self.failures[slot], LONGEST_DOUBT)
             self.failures[slot] += 1
 
-    def recent(self, slots: NDArray[np.int64], context_len: int) -> Batch:
-        """Return the last C steps of each slot up to the state it is in now, [B, <=C].
+    def window_start(
+        self, slots: NDArray[np.int64], context_len: int, window_step: int = 1
+    ) -> NDArray[np.int64]:
+        """Return the step at which each slot's window begins, [B].
+
+        A full window moves on by `window_step` at once, so that it holds the last C steps or up to
+        `window_step` - 1 fewer.
+        """
+        first = np.maximum(self.step[slots] - context_len + 1, 0)
+        start: NDArray[np.int64] = -(-first // window_step) * window_step
+        return start
+
+    def recent(self, slots: NDArray[np.int64], context_len: int, window_step: int = 1) -> Batch:
+        """Return the window of each slot up to the state it is in now, [B, <=C].
 
         The action and reward of that last step are still unknown and zero.
         """
         now = self.step[slots]  # [B]
-        start = np.maximum(now - context_len + 1, 0)
+        start = self.window_start(slots, context_len, window_step)
         length = int((now - start).max()) + 1
         step = start[:, None] + np.arange(length)  # [B, L]
         mask = step <= now[:, None]

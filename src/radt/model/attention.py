@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,17 @@ class KeyValueCache:
         shape = (rows, heads, size, width // heads)
         return cls(torch.zeros(shape, device=device), torch.zeros(shape, device=device))
 
+    def at(self, place: Place) -> KeysValues:
+        """Return what tokens at a place may look at, [B, heads, <=size, width / heads].
+
+        All rows in their order are not copied: of a long ring that costs more than looking at it.
+        """
+        used = place.seen.shape[-1]
+        keys, values = self.keys[:, :, :used], self.values[:, :, :used]
+        if len(place.rows) == len(keys) and place.in_order:
+            return keys, values
+        return keys[place.rows], values[place.rows]
+
 
 @dataclass(frozen=True)
 class Place:
@@ -48,6 +60,11 @@ class Place:
     rows: Tensor  # [B] int64: which sequences go on
     column: Tensor  # [B, n] int64: where in its row's ring each new token is written
     seen: Tensor  # [B, n, <=size] bool: what each new token may look at, itself included
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether the rows are 0, 1, 2, ...; asked once for all layers."""
+        return torch.equal(self.rows, torch.arange(len(self.rows), device=self.rows.device))
 
     @classmethod
     def behind(cls, rows: Tensor, length: Tensor, new: int, size: int) -> Place:
@@ -93,10 +110,9 @@ class SelfAttention(nn.Module):
     def step(self, x: Tensor, cache: KeyValueCache, place: Place) -> Tensor:
         """Attend from new tokens, x [B, n, width], to the rings they are written into."""
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
-        rows, used = place.rows, place.seen.shape[-1]
-        cache.keys[rows[:, None], :, place.column] = k.transpose(1, 2)
-        cache.values[rows[:, None], :, place.column] = v.transpose(1, 2)
-        keys, values = cache.keys[rows, :, :used], cache.values[rows, :, :used]
+        cache.keys[place.rows[:, None], :, place.column] = k.transpose(1, 2)
+        cache.values[place.rows[:, None], :, place.column] = v.transpose(1, 2)
+        keys, values = cache.at(place)
         y = scaled_dot_product_attention(q, keys, values, attn_mask=place.seen[:, None])
         return torch.as_tensor(self.project(merge_heads(y)))
 

@@ -104,17 +104,18 @@ class DecisionTransformer(nn.Module):
         """Return the last hidden state of every token, [B, L * per_step, width]."""
         recent = recent.to(self.device)
         tokens = self.drop(self.embed(recent, past=False))
-        return torch.as_tensor(self.trunk(tokens, self._context(recent, retrieved)))
+        return torch.as_tensor(self.trunk(tokens, self.as_context(recent, retrieved)))
 
     @torch.no_grad()
     def decide(self, recent: Batch, retrieved: Batch | Context | None = None) -> Tensor:
         """Return what `forward` says of each row's last real step, but sooner: [B, action_size]."""
         recent = recent.to(self.device)
-        tokens, context = self.embed(recent, past=False), self._context(recent, retrieved)
+        tokens, context = self.embed(recent, past=False), self.as_context(recent, retrieved)
         last = (recent.mask.sum(1) - 1) * self.embed.per_step + self.embed.deciding  # [B]
         return self.act(self.trunk.only(tokens, last, context))
 
-    def _context(self, recent: Batch, retrieved: Batch | Context | None) -> Context | None:
+    def as_context(self, recent: Batch, retrieved: Batch | Context | None) -> Context | None:
+        """Return what was retrieved as every layer sees it, whether it was embedded or not."""
         return retrieved if isinstance(retrieved, Context) else self.context(recent, retrieved)
 
     def act(self, hidden: Tensor) -> Tensor:

@@ -20,9 +20,17 @@ def conditions(records: Sequence[Record]) -> dict[str, Groups]:
         "updates": grouped(trained, lambda record: f"{record['config']['learn']['updates']:,}"),
         "batch": grouped(trained, lambda record: str(record["config"]["learn"]["batch_size"])),
         "dataset": grouped(trained, dataset),
+        "sha256 of the data": grouped(
+            trained if any("data_sha256" in record for record in trained) else (),
+            lambda record: str(record.get("data_sha256", "unknown"))[:8],
+        ),  # a recipe rounds as its machine does
         "episodes learned from": grouped(trained, episodes),
         "steps between retrievals, where there is a memory": grouped(
             [record for record in trained if _memory(record)], retrieval
+        ),
+        "steps by which windows move on at once": grouped(
+            [record for record in trained if _window_step(record) is not None],
+            lambda record: str(_window_step(record)),
         ),
         "precision": grouped(trained, precision),
         "budget": grouped(trained, lambda record: str(record.get("budget"))),
@@ -66,6 +74,13 @@ def precision(record: Record) -> str:
 
 def _memory(record: Record) -> dict[str, Any]:
     return dict(record["config"].get("options", {}).get("memory") or {})
+
+
+def _window_step(record: Record) -> int | None:
+    """Return by how much the window of a method moves; None where it has none."""
+    options = record["config"].get("options", {})
+    moves = "context_len" in options or "memory" in options
+    return options.get("window_step", 1) if moves else None
 
 
 def _said(values: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from radt.methods import METHODS
 from radt.plots.html import folded, render
 from radt.plots.html_figures import icl_picture, learning_picture
 from radt.plots.html_parts import (
-    DATA,
     DataFacts,
     changed_parts,
     data_facts,
@@ -21,7 +20,7 @@ from radt.plots.html_parts import (
 )
 from radt.plots.learning import LEARNING, has_learning
 from radt.plots.prose import provenance, wall_table
-from radt.plots.records import Record, variants
+from radt.plots.records import DATA, Record, variants
 from radt.plots.report import making_parts, run_title
 
 

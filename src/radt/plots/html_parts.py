@@ -17,10 +17,9 @@ from radt.experiments.run import collect_command, dataset_path
 from radt.files import atomic_write
 from radt.methods import METHODS
 from radt.plots.html_figures import source_picture
+from radt.plots.records import DATA
 from radt.plots.source import SourceCurve, source_curve
 from radt.plots.tables import plain_table
-
-DATA = "dataset.json"
 
 
 @dataclass(frozen=True)

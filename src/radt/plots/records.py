@@ -33,6 +33,7 @@ COUNTED = (
     "targets_per_update",
 )
 LEARNED_TASKS = "tasks that were learned from"
+DATA = "dataset.json"  # what is known of a run's data, beside its record
 NEEDED = ("env", "method", "seed", "split", "tasks", "returns", "optimum", "wall_seconds")
 
 
@@ -96,7 +97,7 @@ class Outcome:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read one `icl.json`; parameters are counted in the checkpoint beside it, if there is one."""
+    """Read one `icl.json`, and what lies beside it: a checkpoint's size, the hash of its data."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -113,7 +114,17 @@ def read_record(path: Path) -> dict[str, Any]:
     if "parameters" not in record and checkpoint.exists():
         shapes, _ = read_header(checkpoint)
         record["parameters"] = sum(math.prod(shape) for shape in shapes.values())
+    facts = path.with_name(DATA)
+    if facts.exists():
+        record["data_sha256"] = _data_sha256(facts)
     return dict(record)
+
+
+def _data_sha256(facts: Path) -> str:
+    try:
+        return str(json.loads(facts.read_text(encoding="utf-8"))["card"]["sha256"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{facts} does not say which data were learned from: {error!r}") from None
 
 
 def outcomes(records: Sequence[Record], variant: str | None = None) -> list[Outcome]:
@@ -227,7 +238,8 @@ def _expense(records: Sequence[Record]) -> Expense:
         config = records[0].get("config", {})
         learn = config.get("learn", {})
         known |= {name: learn.get(name) for name in ("updates", "batch_size")}
-        known["cached"] = bool(config.get("options", {}).get("cache"))
+        options = config.get("options", {})
+        known["cached"] = bool(options.get("cache")) or options.get("window_step", 1) > 1
         known["parameters"] = next((r["parameters"] for r in records if r.get("parameters")), None)
         cost: Record = next((record["cost"] for record in records if record.get("cost")), {})
         known |= {name: cost[name] for name in COUNTED if name in cost}
