@@ -22,6 +22,7 @@ from radt.memory.embed import DecisionTransformerEmbedder, device_of
 from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
 from radt.memory.memory import Memory, MemoryConfig
+from radt.memory.ways import without_loops
 from radt.trajectory import Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import toy_embedder
@@ -152,6 +153,17 @@ def test_only_chunks_above_the_floor_are_stored() -> None:
     nothing = new_memory(store_above=1e9)
     nothing.write(lived)
     assert len(nothing) == 0
+
+
+def test_trials_may_be_remembered_without_their_loops() -> None:
+    trial = trials(TOY_GRID, slot=0, count=1)[0]
+    memory = new_memory(TOY_GRID, erase_loops=True)
+    memory.write([trial])
+    chunk = memory.chunks(torch.tensor([[0]]))
+    way = without_loops(trial)
+    assert len(way) < len(trial)
+    length = int(chunk.mask.sum())
+    assert (chunk.states[0, :length].numpy() == way.states[:length]).all()
 
 
 def test_new_entries_too_similar_to_stored_ones_are_dropped() -> None:

@@ -370,3 +370,10 @@ def test_nothing_is_indexed_where_nothing_is_searched(build: Build, dataset: Dat
     ids = chosen_ids(memory, episode, np.zeros_like(episode))
     assert (ids >= 0).any()
     assert len(build(retrieve_every=0, min_length=0).index) == 60
+
+
+def test_chunks_may_be_those_that_begin_with_their_episode(build: Build) -> None:
+    memory = build(from_start=True)
+    assert len(memory.store.entries) > 0
+    assert (memory.store.entries.start == 0).all()
+    assert memory.sizes["from_start"] == len(memory.store.entries) < memory.sizes["cut"]

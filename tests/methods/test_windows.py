@@ -56,6 +56,22 @@ def test_ends_are_drawn_uniformly(dataset: Dataset, rng: np.random.Generator) ->
     assert chi_square < total + 5 * np.sqrt(2 * total)
 
 
+def test_a_share_of_windows_are_beginnings(dataset: Dataset, rng: np.random.Generator) -> None:
+    windows = WindowSampler(dataset, CONTEXT, 1.0, beginnings=1.0).draw(50, rng)
+    assert (windows.start == 0).all()
+    assert (windows.stop == np.minimum(dataset.episodes.length[windows.episode], CONTEXT)).all()
+    some = WindowSampler(dataset, CONTEXT, 1.0, beginnings=0.5).draw(2000, rng)
+    late = WindowSampler(dataset, CONTEXT, 1.0).draw(2000, rng)
+    share = (late.start > 0).mean()
+    assert abs((some.start > 0).mean() - share / 2) < 0.05
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5])
+def test_a_share_outside_of_0_to_1_is_refused(dataset: Dataset, share: float) -> None:
+    with pytest.raises(ValueError, match="share in"):
+        WindowSampler(dataset, CONTEXT, 1.0, beginnings=share)
+
+
 def test_a_window_is_the_last_c_steps_before_its_end(
     dataset: Dataset, rng: np.random.Generator
 ) -> None:

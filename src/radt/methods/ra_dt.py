@@ -40,6 +40,7 @@ class RADTOptions:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
+    beginnings: float = 0.0  # share of training windows that are the first C steps of an episode
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
     restless: float = 0.0  # and afterwards what was done here since the trial's last reward
@@ -92,7 +93,9 @@ class RADT:
         """Fill the index with every sub-trajectory of the data (Algorithm 2, lines 1-4)."""
         options = self.options
         dataset = dataset.thinned(options.episode_every)
-        self.sampler = WindowSampler(dataset, options.memory.context_len, options.best_fraction)
+        self.sampler = WindowSampler(
+            dataset, options.memory.context_len, options.best_fraction, options.beginnings
+        )
         self.memory = TrainingMemory(
             dataset, self.embedder, options.memory, options.training, progress
         )

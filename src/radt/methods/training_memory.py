@@ -39,6 +39,7 @@ class RetrievalTraining:
     own_task_only: bool = False  # search only the own task: faster, but may choose otherwise
     context_dropout: float = 0.1  # share of windows that read the null chunk
     query_offsets: tuple[int, ...] | None = None  # ask only so far behind an entry's step
+    from_start: bool = False  # only chunks that begin with their episode, as a trial does
 
 
 class TrainingMemory:
@@ -60,6 +61,9 @@ class TrainingMemory:
         if config.store_above is not None:
             self.store.keep(self.store.earned() > config.store_above)
             self._note("rewarded")
+        if training.from_start:
+            self.store.keep(self.store.entries.start == 0)
+            self._note("from_start")
         self.index = build_index(config.index, embedder.width, device_of(embedder))
         self.keys = torch.zeros(0, embedder.width)
         if self.searches:

@@ -1,4 +1,8 @@
-"""Which windows of the data a method sees: ends uniform over all steps of all episodes."""
+"""Which windows of the data a method sees: ends uniform over all steps of all episodes.
+
+A long episode is spent mostly on its goal, so such windows show little of the ways there. A share
+of them may be beginnings instead: the first C steps of an episode.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +27,27 @@ class Windows:
 class WindowSampler:
     """Draws windows from the better episodes of every task (all of them, if fraction is 1)."""
 
-    def __init__(self, dataset: Dataset, context_len: int, best_fraction: float) -> None:
+    def __init__(
+        self, dataset: Dataset, context_len: int, best_fraction: float, beginnings: float = 0.0
+    ) -> None:
         if not 0 < best_fraction <= 1:
             raise ValueError(f"best_fraction must lie in (0, 1], not {best_fraction}")
-        self.dataset, self.context_len = dataset, context_len
+        if not 0 <= beginnings <= 1:
+            raise ValueError(f"beginnings must be a share in [0, 1], not {beginnings}")
+        self.dataset, self.context_len, self.beginnings = dataset, context_len, beginnings
         self.episodes = best_episodes(dataset, best_fraction)  # [E']
         self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
 
     def draw(self, size: int, rng: np.random.Generator) -> Windows:
-        """Draw an episode by its length and the window's end uniformly in 1..T."""
+        """Draw an episode by its length and the window's end uniformly in 1..T, or at C."""
         step = rng.integers(self._ends[-1], size=size)  # a step of all steps of all episodes
         which = np.searchsorted(self._ends, step, side="right")
         episode = self.episodes[which]
-        stop = self.dataset.episodes.length[episode] - (self._ends[which] - step) + 1
+        length = self.dataset.episodes.length[episode]
+        stop = length - (self._ends[which] - step) + 1
+        if self.beginnings:
+            first = rng.random(size) < self.beginnings
+            stop = np.where(first, np.minimum(length, self.context_len), stop)
         return Windows(episode, np.maximum(stop - self.context_len, 0), stop)
 
     def read(self, windows: Windows) -> Batch:
