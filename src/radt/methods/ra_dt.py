@@ -24,6 +24,7 @@ from radt.methods.held_chunks import HeldChunks
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.moving_window import MovingWindow, check_window_step
 from radt.methods.novelty import Novelty
+from radt.methods.renaming import rename_places
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import Windows, WindowSampler
@@ -41,6 +42,7 @@ class RADTOptions:
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
     beginnings: float = 0.0  # share of training windows that are the first C steps of an episode
+    renamed: float = 0.0  # share of training windows that are moved elsewhere (see renaming.py)
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
     restless: float = 0.0  # and afterwards what was done here since the trial's last reward
@@ -78,6 +80,8 @@ class RADT:
         name: str = "ra-dt",
     ) -> None:
         self.spaces, self.options, self.embedder, self.name = spaces, options, embedder, name
+        if options.renamed and spaces.state.kind != "discrete":
+            raise ValueError("only discrete states can be renamed; leave out options.renamed")
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:
@@ -107,6 +111,9 @@ class RADT:
         asked_at = self._retrieval_step(windows, rng)
         recent = self.sampler.read(windows)
         retrieved = self.memory.retrieve_for(windows.episode, asked_at, rng)
+        if self.options.renamed:
+            places, share = self.spaces.state, self.options.renamed
+            recent, retrieved = rename_places(recent, retrieved, places, share, rng)
         targets = recent.mask & (recent.timesteps >= torch.from_numpy(asked_at)[:, None])
         tasks = self.sampler.dataset.episodes.task[windows.episode]
         return RADTExamples(recent, retrieved, targets, valid_dimensions(self.spaces, tasks))
