@@ -28,7 +28,7 @@ def somewhere(steps: int, rng: np.random.Generator) -> Batch:
 
 
 def moved_by(before: Batch, after: Batch) -> torch.Tensor:
-    return (after.states.long() - before.states.long()) % torch.tensor(ROOM.bins)  # [B, L, 2]
+    return after.states.long() - before.states.long()  # [B, L, 2]
 
 
 def test_a_window_and_its_chunk_move_by_the_same_cells(rng: np.random.Generator) -> None:
@@ -37,13 +37,20 @@ def test_a_window_and_its_chunk_move_by_the_same_cells(rng: np.random.Generator)
     by = moved_by(recent, here)
     assert (by == by[:, :1]).all()
     assert (moved_by(retrieved, there) == by[:, :1]).all()
-    assert {tuple(row) for row in by[:, 0, :1].tolist()} == {(0,), (1,), (2,)}
+    assert len(by[:, 0, 1].unique()) > 20
     assert here.states.dtype == recent.states.dtype
     assert here.actions is recent.actions
 
 
+def test_padding_does_not_bind_anybody(rng: np.random.Generator) -> None:
+    recent, retrieved = somewhere(1, rng), somewhere(7, rng)
+    retrieved.mask[:] = False
+    here, _ = rename_places(recent, retrieved, ROOM, 1.0, rng)
+    assert set(here.states[:, 0, 0].tolist()) == {0, 1, 2}
+
+
 def test_a_share_of_the_rows_is_moved(rng: np.random.Generator) -> None:
-    recent, retrieved = somewhere(2, rng), somewhere(2, rng)
+    recent, retrieved = somewhere(1, rng), somewhere(1, rng)
     here, _ = rename_places(recent, retrieved, ROOM, 0.5, rng)
     share = moved_by(recent, here).any(2).any(1).float().mean()
     assert 0.4 < share < 0.6

@@ -66,10 +66,18 @@ def test_a_share_of_windows_are_beginnings(dataset: Dataset, rng: np.random.Gene
     assert abs((some.start > 0).mean() - share / 2) < 0.05
 
 
+def test_episodes_that_earned_little_may_be_left_out(dataset: Dataset) -> None:
+    earned = dataset.episodes.total_return
+    kept = WindowSampler(dataset, CONTEXT, 1.0, least_return=0.5).episodes
+    assert kept.tolist() == np.flatnonzero(earned >= 0.5 * earned.max()).tolist()
+    assert 0 < len(kept) < len(dataset)
+
+
+@pytest.mark.parametrize("name", ["least_return", "beginnings"])
 @pytest.mark.parametrize("share", [-0.1, 1.5])
-def test_a_share_outside_of_0_to_1_is_refused(dataset: Dataset, share: float) -> None:
-    with pytest.raises(ValueError, match="share in"):
-        WindowSampler(dataset, CONTEXT, 1.0, beginnings=share)
+def test_a_share_outside_of_0_to_1_is_refused(dataset: Dataset, name: str, share: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a share"):
+        WindowSampler(dataset, CONTEXT, 1.0, **{name: share})
 
 
 def test_a_window_is_the_last_c_steps_before_its_end(

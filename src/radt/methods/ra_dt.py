@@ -41,6 +41,7 @@ class RADTOptions:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
     best_fraction: float = 1.0  # train on this share of each task's episodes, by return
+    least_return: float = 0.0  # and only on those that earned this share of the most of all
     beginnings: float = 0.0  # share of training windows that are the first C steps of an episode
     renamed: float = 0.0  # share of training windows that are moved elsewhere (see renaming.py)
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
@@ -98,7 +99,11 @@ class RADT:
         options = self.options
         dataset = dataset.thinned(options.episode_every)
         self.sampler = WindowSampler(
-            dataset, options.memory.context_len, options.best_fraction, options.beginnings
+            dataset,
+            options.memory.context_len,
+            options.best_fraction,
+            options.least_return,
+            options.beginnings,
         )
         self.memory = TrainingMemory(
             dataset, self.embedder, options.memory, options.training, progress

@@ -28,14 +28,24 @@ class WindowSampler:
     """Draws windows from the better episodes of every task (all of them, if fraction is 1)."""
 
     def __init__(
-        self, dataset: Dataset, context_len: int, best_fraction: float, beginnings: float = 0.0
+        self,
+        dataset: Dataset,
+        context_len: int,
+        best_fraction: float,
+        least_return: float = 0.0,
+        beginnings: float = 0.0,
     ) -> None:
         if not 0 < best_fraction <= 1:
             raise ValueError(f"best_fraction must lie in (0, 1], not {best_fraction}")
-        if not 0 <= beginnings <= 1:
-            raise ValueError(f"beginnings must be a share in [0, 1], not {beginnings}")
+        for name, share in (("least_return", least_return), ("beginnings", beginnings)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} must be a share in [0, 1], not {share}")
         self.dataset, self.context_len, self.beginnings = dataset, context_len, beginnings
         self.episodes = best_episodes(dataset, best_fraction)  # [E']
+        if least_return:
+            earned = dataset.episodes.total_return
+            enough = earned[self.episodes] >= least_return * earned.max()
+            self.episodes = self.episodes[enough]
         self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
 
     def draw(self, size: int, rng: np.random.Generator) -> Windows:
