@@ -31,6 +31,11 @@ def test_a_way_back_after_a_reward_is_no_loop() -> None:
     assert without_loops(fetched).actions.tolist() == [0, 1, 2, 3]
 
 
+def test_what_came_after_the_last_reward_is_left_out() -> None:
+    assert without_loops(lived([0, 1, 2, 3], [0, 1, 0, 0])).actions.tolist() == [0, 1]
+    assert without_loops(lived([0, 1, 0, 3], [0, 0, 0, 0])).actions.tolist() == [2, 3]
+
+
 @given(STEPS)
 def test_rewards_stay_in_order_and_no_state_comes_twice_between_two(
     steps: list[tuple[int, int]],

@@ -1,21 +1,28 @@
 """Remembering the way and not the wandering: trials without their unrewarded loops.
 
 A first success is found by wandering, and who imitates it wanders again. Where a trial came back to
-a state without a reward in between, what lay between taught nothing, so it is left out.
+a state without a reward in between, what lay between taught nothing, and nor did what came after
+its last reward: both are left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from radt.trajectory import Trajectory
 
 
 def without_loops(trial: Trajectory) -> Trajectory:
-    """Leave out every loop that earned nothing; all rewards stay, and so does their order."""
+    """Leave out loops that earned nothing and what came after the last reward.
+
+    All rewards stay, and so does their order. A trial without any loses its loops alone.
+    """
     way: list[int] = []  # steps that stay
     places: dict[bytes, int] = {}  # since the last reward: a state -> its place on the way
-    for step, state in enumerate(trial.states):
+    paid = np.flatnonzero(trial.rewards)
+    for step, state in enumerate(trial.states[: paid[-1] + 1 if len(paid) else None]):
         here = state.tobytes()
         if here in places:
             loop = slice(places[here], None)
