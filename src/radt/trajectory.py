@@ -114,6 +114,11 @@ class Batch:
         """Select rows of the batch."""
         return Batch(*(getattr(self, field.name)[index] for field in fields(self)))
 
+    def put(self, index: Tensor, rows: Batch) -> None:
+        """Write other rows of the same length over some of the batch, in place."""
+        for field in fields(self):
+            getattr(self, field.name)[index] = getattr(rows, field.name)
+
     def trimmed(self) -> Batch:
         """Drop the steps at the end that are padding in every row, but for one."""
         return self.steps(max(1, int(self.mask.sum(1).max())))

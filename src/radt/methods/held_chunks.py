@@ -34,8 +34,7 @@ class HeldChunks:
             return
         chunks, slots = chunks.rows(new), slots[new]
         self.version[slots.numpy()] += 1
-        for field in fields(Batch):
-            getattr(self.chunks, field.name)[slots] = getattr(chunks, field.name)
+        self.chunks.put(slots, chunks)
         context, slots = self._read(chunks), slots.to(self.policy.device)
         self.context.tokens[slots], self.context.mask[slots] = context.tokens, context.mask
         for layer, read in context.read.items():

@@ -21,6 +21,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.dt import valid_dimensions
 from radt.methods.held_chunks import HeldChunks
+from radt.methods.legs import draw_legs, leg_of, leg_of_trial, legs_of_windows
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.moving_window import MovingWindow, check_window_step
 from radt.methods.novelty import Novelty
@@ -44,6 +45,7 @@ class RADTOptions:
     least_return: float = 0.0  # and only on those that earned this share of the most of all
     beginnings: float = 0.0  # share of training windows that are the first C steps of an episode
     renamed: float = 0.0  # share of training windows that are moved elsewhere (see renaming.py)
+    legs: bool = False  # show only the way to the next reward (see legs.py)
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
     restless: float = 0.0  # and afterwards what was done here since the trial's last reward
@@ -116,11 +118,15 @@ class RADT:
         asked_at = self._retrieval_step(windows, rng)
         recent = self.sampler.read(windows)
         retrieved = self.memory.retrieve_for(windows.episode, asked_at, rng)
+        targets = recent.mask & (recent.timesteps >= torch.from_numpy(asked_at)[:, None])
+        tasks = self.sampler.dataset.episodes.task[windows.episode]
+        if self.options.legs:
+            legs = legs_of_windows(self.sampler.dataset, windows, recent)
+            leg = draw_legs(legs, targets, rng)
+            retrieved, targets = leg_of(retrieved, leg), targets & (legs == leg[:, None])
         if self.options.renamed:
             places, share = self.spaces.state, self.options.renamed
             recent, retrieved = rename_places(recent, retrieved, places, share, rng)
-        targets = recent.mask & (recent.timesteps >= torch.from_numpy(asked_at)[:, None])
-        tasks = self.sampler.dataset.episodes.task[windows.episode]
         return RADTExamples(recent, retrieved, targets, valid_dimensions(self.spaces, tasks))
 
     def loss(self, examples: RADTExamples) -> Tensor:
@@ -134,7 +140,8 @@ class RADT:
         options = self.options
         novelty = Novelty(self.spaces, slots, options.novelty, options.restless)
         length, step = options.memory.context_len, options.window_step
-        return RADTActor(MovingWindow(self.policy, slots, length, step), memory, novelty, slots)
+        window = MovingWindow(self.policy, slots, length, step)
+        return RADTActor(window, memory, novelty, slots, options.legs)
 
     def _retrieval_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw the step p at which each window's chunk is asked for, as an agent would ask."""
@@ -153,7 +160,9 @@ class RADT:
 class RADTActor:
     """Acts as in Algorithm 1: query, retrieve, reweight, predict."""
 
-    def __init__(self, window: MovingWindow, memory: Memory, novelty: Novelty, slots: int) -> None:
+    def __init__(
+        self, window: MovingWindow, memory: Memory, novelty: Novelty, slots: int, legs: bool = False
+    ) -> None:
         self.window, self.policy, self._novelty = window, window.policy.eval(), novelty
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
@@ -166,6 +175,8 @@ class RADTActor:
         self._stepper = memory.embedder.stepper(slots, config.context_len) if every_step else None
         nothing = torch.full((slots, config.top_k), -1)
         self._held = HeldChunks(self.policy, memory.chunks(nothing))
+        self._found = memory.chunks(nothing) if legs else None  # whole chunks, shown leg by leg
+        self._leg = torch.full((slots,), -1)  # [slots] that is shown; -1: not yet
 
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
         """Use a memory that others fill, too: each slot lives in a task of it, [slots]."""
@@ -206,6 +217,7 @@ class RADTActor:
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Retrieve where it is time to, and predict the next action (Algorithm 1, lines 5-8)."""
         self._retrieve(trials, slots)
+        self._show_legs(trials, slots)
         held = self._held.of(torch.from_numpy(slots))
         predicted = self.window.decide(trials, slots, held, self._held.version[slots])
         return self._novelty.adjust(predicted, trials, slots)
@@ -220,7 +232,8 @@ class RADTActor:
             latest = trials.latest(slots, self.policy.embed.no_action)
             vectors = self._stepper.step(latest, torch.from_numpy(slots))
         if not asking.any() or not len(self._memory):
-            self._hold(slots[asking], torch.full((int(asking.sum()), 1), -1))
+            none = torch.full((int(asking.sum()), self._memory.config.top_k), -1)
+            self._hold(slots[asking], none)
             return
         rows, self.asked = torch.from_numpy(np.flatnonzero(asking)), slots[asking]
         if vectors is None:  # a query is of the last C steps, however windows move
@@ -240,10 +253,25 @@ class RADTActor:
         """Keep the chosen chunks in use until the next retrieval."""
         if not len(slots):
             return
-        if bool((chosen < 0).all()):
-            self._held.drop(torch.from_numpy(slots))
+        rows = torch.from_numpy(slots)
+        if self._found is not None:
+            self._found.put(rows, self._memory.chunks(chosen))
+            self._leg[rows] = -1
+        elif bool((chosen < 0).all()):
+            self._held.drop(rows)
+        else:
+            self._held.hold(self._memory.chunks(chosen), rows)
+
+    def _show_legs(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
+        """Where chunks are shown leg by leg, turn to the next one after a reward."""
+        if self._found is None:
             return
-        self._held.hold(self._memory.chunks(chosen), torch.from_numpy(slots))
+        leg, rows = leg_of_trial(trials.stage[slots]), torch.from_numpy(slots)
+        turned = self._leg[rows] != leg
+        if bool(turned.any()):
+            leg, rows = leg[turned], rows[turned]
+            self._leg[rows] = leg
+            self._held.hold(leg_of(self._found.rows(rows), leg), rows)
 
 
 def _all_in(offsets: Sequence[int], context_len: int) -> bool:
