@@ -154,8 +154,19 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ fr
 
 WHOLE_EPISODES = ("ad", "dt-2ep", "dpt", "dpt-oracle")  # read two of them at once
 
+LONG_WAYS: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on its goal
+    "least_return": 0.5,  # the source never solves some tasks, and walks at random there
+    "beginnings": 0.75,
+    "renamed": 0.5,
+    "legs": True,
+    "model": {"heads": 1},  # a head of 16 numbers has few to tell 40 rows and columns by
+    "training": {"from_start": True},
+    "memory": {"utility": "way", "erase_loops": True},
+}
+
 LONG_ROOM: dict[str, Any] = {
     "batch_size": 32,
+    "ra-dt+": LONG_WAYS,
     "window_step": 50,  # half of the context: most decisions read one step instead of 100
     "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
     "dpt": {"queries": 200},  # half of an episode of 20x20, as in small rooms
