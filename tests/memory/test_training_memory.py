@@ -377,3 +377,14 @@ def test_chunks_may_be_those_that_begin_with_their_episode(build: Build) -> None
     assert len(memory.store.entries) > 0
     assert (memory.store.entries.start == 0).all()
     assert memory.sizes["from_start"] == len(memory.store.entries) < memory.sizes["cut"]
+
+
+def test_chunks_may_end_with_an_early_reward(build: Build, rng: np.random.Generator) -> None:
+    chunks = build().store.chunks(torch.zeros(200, 1, dtype=torch.int64))
+    chunks = replace(chunks, rewards=torch.tensor([0.0, 1, 0, 1, 1, 0, 0, 1]).repeat(200, 1))
+    some = np.arange(200) < 150
+    short = training_memory.end_early(chunks, some, rng)
+    lengths = short.mask.sum(1)
+    assert (lengths[150:] == chunks.mask.sum(1)[150:]).all()
+    assert set(lengths[:150].tolist()) <= {2, 4, 5, 8}
+    assert 50 < int((lengths[:150] == 2).sum()) < 100  # every second one shows one reward

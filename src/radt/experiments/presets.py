@@ -158,15 +158,17 @@ LONG_WAYS: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on
     "least_return": 0.5,  # the source never solves some tasks, and walks at random there
     "beginnings": 0.75,
     "renamed": 0.5,
-    "legs": True,
     "model": {"heads": 1},  # a head of 16 numbers has few to tell 40 rows and columns by
     "training": {"from_start": True},
     "memory": {"utility": "way", "erase_loops": True},
 }
 
+LONG_WAY = {**LONG_WAYS, "training": {"from_start": True, "cut_short": 0.5}}  # to one place
+LEGS = {**LONG_WAYS, "legs": True}  # to one place after the other
+
 LONG_ROOM: dict[str, Any] = {
     "batch_size": 32,
-    "ra-dt+": LONG_WAYS,
+    "ra-dt+": LONG_WAY,
     "window_step": 50,  # half of the context: most decisions read one step instead of 100
     "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
     "dpt": {"queries": 200},  # half of an episode of 20x20, as in small rooms
@@ -178,14 +180,16 @@ LONG_ROOM: dict[str, Any] = {
     },
 }
 
+LONG_KEY_ROOM: dict[str, Any] = {**LONG_ROOM, "ra-dt+": LEGS}
+
 LAPTOP_ENVIRONMENTS: dict[str, dict[str, Any]] = {  # ours, at laptop budget only
     "dark-key-door-10x10": {"batch_size": 32},
     "dark-key-door-10x10-persist": {"batch_size": 32},
     "dark-room-20x20": LONG_ROOM,
     "dark-room-40x20": LONG_ROOM,
-    "dark-key-door-20x20": LONG_ROOM,
+    "dark-key-door-20x20": LONG_KEY_ROOM,
     "dark-key-door-20x20-persist": LONG_ROOM,
-    "dark-key-door-40x20": LONG_ROOM,
+    "dark-key-door-40x20": LONG_KEY_ROOM,
     "dark-key-door-40x20-persist": LONG_ROOM,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ class RetrievalTraining:
     own_task_only: bool = False  # search only the own task: faster, but may choose otherwise
     context_dropout: float = 0.1  # share of windows that read the null chunk
     query_offsets: tuple[int, ...] | None = None  # ask only so far behind an entry's step
+    cut_short: float = 0.0  # share of chunks that end with an early reward, as a first success may
     from_start: bool = False  # only chunks that begin with their episode, as a trial does
 
 
@@ -93,7 +94,9 @@ class TrainingMemory:
             chosen[torch.from_numpy(~short)] = found.chosen
         unseen = torch.from_numpy(rng.random(len(episode)) < self.training.context_dropout)
         chosen[unseen] = -1
-        return self.store.chunks(chosen)
+        chunks = self.store.chunks(chosen)
+        share = self.training.cut_short
+        return end_early(chunks, rng.random(len(episode)) < share, rng) if share else chunks
 
     def search(self, queries: Queries, own_task_only: bool = False) -> Retrieval:
         """Retrieve (Eq. 3) and reweight (Eq. 4, 5)."""
@@ -182,3 +185,12 @@ class TrainingMemory:
             self.keys = self.keys[kept]
             self._note("distinct")
         self.index.add(self.keys, self.store.entries.task)
+
+
+def end_early(chunks: Batch, some: NDArray[np.bool_], rng: np.random.Generator) -> Batch:
+    """Let some chunks [B] end with one of their first rewards: each is the last by a toss."""
+    last = rng.geometric(0.5, size=len(some))  # [B] the first, second, ... reward
+    paid = chunks.rewards != 0  # [B, M]
+    before = paid.cumsum(1) - paid.long()  # rewards before each step
+    shown = before < torch.from_numpy(np.where(some, last, paid.shape[1] + 1))[:, None]
+    return replace(chunks, mask=chunks.mask & shown)
