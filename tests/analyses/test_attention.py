@@ -130,6 +130,7 @@ class Twin:
 
     def __init__(self, keeper: MomentKeeper) -> None:
         self.keeper, self.compared = keeper, 0
+        self.shown: set[int] = set()  # steps of chunks
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         before = len(self.keeper.kept)
@@ -137,6 +138,7 @@ class Twin:
         for moments in self.keeper.kept[before:]:
             slots = torch.tensor([agent.keys.index(task) for task in moments.task.tolist()])
             held = agent.actor._held.chunks.rows(slots)  # type: ignore[attr-defined]
+            self.shown |= set(held.mask.sum(1).tolist())
             assert torch.equal(held.mask, moments.chunk.mask)
             assert torch.equal(held.states * held.mask[..., None], shown_states(moments.chunk))
             assert moments.action.tolist() == agent.actions[slots.numpy()].tolist()
@@ -159,6 +161,15 @@ def test_what_is_kept_is_what_the_policy_reads(every: int) -> None:
     assert trial.states[int(last.step[0])].tolist() == last.state[0].tolist()
     earlier = {lives.episodes[1][at].total_return for at in range(2)}
     assert float(last.chunk_return[0]) in earlier
+
+
+def test_legs_are_kept_as_they_are_shown() -> None:
+    memory = {"context_len": 12, "retrieve_every": 0}
+    options = {**OPTIONS["ra-dt"], "memory": memory, "legs": True, "training": {"from_start": True}}
+    twin = Twin(MomentKeeper(range(12)))
+    relive(build_method("ra-dt", TOY_GRID.spaces, options), toy_trials(8), None, twin)
+    assert twin.compared > 0
+    assert len(twin.shown) > 1  # not one whole chunk
 
 
 def test_even_attention_has_a_lift_of_one() -> None:
@@ -188,6 +199,6 @@ def test_who_retrieves_nothing_is_refused() -> None:
 
 def test_nothing_is_kept_without_a_memory() -> None:
     keeper = MomentKeeper([0])
-    agent: Any = SimpleNamespace(memory=None)
+    agent: Any = SimpleNamespace(memory=None, actor=None)
     keeper.after_step(0, agent, np.zeros(0), np.zeros(0))
     assert keeper.kept == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +13,13 @@ import torch
 from radt.data import Dataset
 from radt.memory.chunks import blank
 from radt.memory.memory import Memory, MemoryConfig
-from radt.methods.legs import LEGS, draw_legs, leg_of, legs_of_windows, rewards_before
+from radt.methods.legs import LEGS, draw_legs, leg_of, legs_of_windows
 from radt.methods.moving_window import MovingWindow
 from radt.methods.novelty import Novelty
-from radt.methods.ra_dt import RADTActor
+from radt.methods.ra_dt import RADT, RADTActor, RADTOptions
+from radt.methods.training_memory import RetrievalTraining
 from radt.methods.trials import RunningTrials
-from radt.methods.windows import WindowSampler
+from radt.methods.windows import WindowSampler, rewards_before
 from radt.trajectory import Trajectory
 from tests.memory.toy_data import toy_embedder, write_toys
 from tests.model.batches import small_model
@@ -74,6 +76,35 @@ def test_legs_are_drawn_by_the_root_of_their_steps(rng: np.random.Generator) -> 
     assert abs((drawn == 0).double().mean() - 1 / 3) < 0.03
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"legs": True},
+        {"legs": True, "memory": MemoryConfig(retrieve_every=0, top_k=2)},
+        {"training": RetrievalTraining(cut_short=0.5), "memory": MemoryConfig(top_k=2)},
+        {"training": RetrievalTraining(cut_short=1.5)},
+        {"renamed": -0.5},
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"need|share"):
+        RADTOptions(**options)
+
+
+def test_targets_are_on_the_leg_that_is_shown(dataset: Dataset, rng: np.random.Generator) -> None:
+    options = RADTOptions(
+        memory=MemoryConfig(context_len=CONTEXT, retrieve_every=0),
+        training=RetrievalTraining(from_start=True),
+        legs=True,
+    )
+    method = RADT(TOY_GRID.spaces, options, 0, toy_embedder(TOY_GRID.spaces))
+    method.prepare(dataset)
+    examples = method.draw(64, rng)
+    assert examples.targets.any(1).all()
+    assert (examples.targets <= examples.recent.mask).all()
+    assert (examples.targets.sum(1) < examples.recent.mask.sum(1)).any()  # others are elsewhere
+
+
 @torch.no_grad()
 def test_an_agent_turns_to_the_next_leg_with_a_reward(rng: np.random.Generator) -> None:
     spaces, everyone = TOY_GRID.spaces, np.arange(2)
@@ -92,13 +123,20 @@ def test_an_agent_turns_to_the_next_leg_with_a_reward(rng: np.random.Generator) 
     seen = []
     for paid in ((0, 0), (1, 0), (0, 1)):
         actor.decide(trials, everyone)
-        seen.append(actor._held.chunks.mask.clone())
+        seen.append(actor.reading.mask.clone())
         trials.record(everyone, np.zeros(2, np.int64), np.array(paid, np.float32))
         trials.see(everyone, np.stack([trial.states[0] for trial in past]))
     actor.decide(trials, everyone)
-    seen.append(actor._held.chunks.mask.clone())
+    seen.append(actor.reading.mask.clone())
+    for slot in everyone.tolist():  # the next trial begins with the first leg of the same chunk
+        trials.finish(slot)
+    trials.begin_trial(everyone, np.zeros(2, np.float32))
+    trials.see(everyone, np.stack([trial.states[0] for trial in past]))
+    actor.begin_trials(everyone)
+    actor.decide(trials, everyone)
+    seen.append(actor.reading.mask.clone())
     whole = actor._found
     assert whole is not None
-    for mask, stages in zip(seen, ((0, 0), (0, 0), (1, 0), (1, 1)), strict=True):
+    for mask, stages in zip(seen, ((0, 0), (0, 0), (1, 0), (1, 1), (0, 0)), strict=True):
         assert torch.equal(mask, leg_of(whole, torch.tensor(stages)).mask)
         assert mask.any(1).all()

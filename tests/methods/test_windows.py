@@ -73,6 +73,13 @@ def test_episodes_that_earned_little_may_be_left_out(dataset: Dataset) -> None:
     assert 0 < len(kept) < len(dataset)
 
 
+def test_where_no_episode_earned_enough_the_error_says_so(dataset: Dataset) -> None:
+    poor = replace(dataset.episodes, total_return=-np.ones(len(dataset), np.float32))
+    losers = cast(Dataset, SimpleNamespace(episodes=poor))
+    with pytest.raises(ValueError, match=r"no episode earned least_return=0\.5"):
+        WindowSampler(losers, CONTEXT, 1.0, least_return=0.5)
+
+
 @pytest.mark.parametrize("name", ["least_return", "beginnings"])
 @pytest.mark.parametrize("share", [-0.1, 1.5])
 def test_a_share_outside_of_0_to_1_is_refused(dataset: Dataset, name: str, share: float) -> None:

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect
 
+from radt.memory.ways import without_loops
+from radt.trajectory import Trajectory
 from radt.viewer.security import Key
 from tests.viewer.browsing import (
     DESK,
@@ -192,6 +195,26 @@ def test_a_recording_is_played_scrubbed_and_never_run_as_markup(page: Page, key:
     page.locator("tr.chosen").click()
     expect(page.locator("#fact-trial")).not_to_have_text("3")  # what is shown there has to load
     expect(page.locator("#knobs")).to_be_hidden()
+
+
+def test_the_page_leaves_out_the_loops_that_a_memory_does(page: Page, key: Key) -> None:
+    opened(page, key.address)
+    rng = np.random.default_rng(0)
+    for rare in (0.0, 0.1, 0.5):
+        cells = rng.integers(3, size=(60, 2))
+        rewards = (rng.random(60) < rare).astype(np.float32)
+        trial = Trajectory(cells, np.arange(60), rewards, 0, 0)
+        way = page.evaluate(
+            """async ([cells, rewards]) => {
+              const { Trial } = await import("/static/history.js");
+              const trial = new Trial(0);
+              const none = { chances: [], attention: [], searches: [], marks: [] };
+              trial.append({ cells, rewards, actions: cells.map(() => 0), ...none });
+              return trial.way();
+            }""",
+            [cells.tolist(), rewards.tolist()],
+        )
+        assert way == without_loops(trial).actions.tolist()
 
 
 def test_an_empty_folder_says_what_to_do(page: Page, key: Key) -> None:

@@ -104,11 +104,11 @@ def draw_decision(
     """Draw one decision from top to bottom."""
     moment, suite = one.moment, drawable(lives.trials)
     weights = attention_to_steps(policy, moment.recent, moment.chunk)[0].cpu().numpy()  # [L, S]
-    real = int(moment.chunk.mask[0].sum())
+    real = moment.chunk.mask[0].numpy()  # [S]
     task, trial, step = (int(f[0]) for f in (moment.task, moment.trial, moment.step))
     view = suite.view(task, moment.chunk.states[0, :1].numpy(), np.zeros(0))
     earned = float(moment.chunk_return[0])
-    draw_chunk(panels[0], view, chunk_way(lives, moment), weights[-1, :real])
+    draw_chunk(panels[0], view, chunk_way(lives, moment), weights[-1, real])
     panels[0].set_title(f"a {one.kind} chunk, return {earned:g}", loc="left", fontsize=8.5)
     draw_map(panels[1], weights[:, :real], first)
     episode = lives.episodes[lives.trials.tasks.index(task)][trial]
@@ -121,9 +121,9 @@ def draw_decision(
 
 def chunk_way(lives: Lives, moment: Moments) -> NDArray[np.int64]:
     """Return the cells that the chunk passes, [S, 2]."""
-    chunk, real = moment.chunk, int(moment.chunk.mask[0].sum())
-    states, rewards = chunk.states[0, :real].numpy(), chunk.rewards[0, :real].numpy()
-    part = Trajectory(states, chunk.actions[0, :real].numpy(), rewards, int(moment.task[0]), 0)
+    chunk, real = moment.chunk, moment.chunk.mask[0]
+    states, rewards = chunk.states[0, real].numpy(), chunk.rewards[0, real].numpy()
+    part = Trajectory(states, chunk.actions[0, real].numpy(), rewards, int(moment.task[0]), 0)
     return cells(drawable(lives.trials), part)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,9 @@ from torch import Tensor
 
 from radt.agent import Agent
 from radt.experiments.run import RunError
-from radt.memory.memory import Memory
 from radt.methods import Method
 from radt.methods.ra_dt import RADT
-from radt.trajectory import Batch, Retrieval
+from radt.trajectory import Batch
 
 
 @dataclass(frozen=True)
@@ -81,36 +80,24 @@ class MomentKeeper:
     def __init__(self, steps: Collection[int]) -> None:
         self.steps = np.array(sorted(steps))
         self.kept: list[Moments] = []
-        self._held: Batch | None = None  # [slots, S] the chunk that each slot reads
-        self._returns = np.zeros(0)  # [slots] of the trials that they are from
+        self._returns = np.zeros(0)  # [slots] of the trials that their chunks are from
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Follow what is retrieved, and keep the decisions that are due."""
-        memory = agent.memory
-        if memory is None:
+        reading: Batch | None = getattr(agent.actor, "reading", None)  # [slots, S]
+        if reading is None or agent.memory is None:
             return
-        if agent.retrieval is not None:
-            self._take_in(agent, agent.retrieval, memory)
-        if self._held is None:
-            return
-        reading = self._held.mask.any(dim=1).numpy()
-        due = agent.is_acting & reading & np.isin(agent.trials.step, self.steps)
-        if due.any():
-            self._keep(agent, self._held, np.flatnonzero(due))
-
-    def _take_in(self, agent: Agent, retrieval: Retrieval, memory: Memory) -> None:
-        """Hold what was just chosen until the next retrieval, as the policy does."""
-        chosen, slots = retrieval.chosen, torch.from_numpy(agent.asked)
-        if self._held is None:
-            nothing = torch.full((agent.slots, chosen.shape[1]), -1)
-            self._held, self._returns = memory.chunks(nothing), np.zeros(agent.slots)
-        new = memory.chunks(chosen)  # [B, S]
-        for field in fields(Batch):
-            getattr(self._held, field.name)[slots] = getattr(new, field.name)
-        if len(memory.entries):
-            returns = memory.entries.total_return[chosen.clamp_min(0)]  # [B, k]
+        if not len(self._returns):
+            self._returns = np.zeros(agent.slots)
+        if agent.retrieval is not None and len(agent.memory.entries):
+            chosen = agent.retrieval.chosen  # [B, k]
+            returns = agent.memory.entries.total_return[chosen.clamp_min(0)]
             best = returns.masked_fill(chosen < 0, -torch.inf).amax(dim=1)
             self._returns[agent.asked] = best.numpy()
+        has_chunk = reading.mask.any(dim=1).numpy()
+        due = agent.is_acting & has_chunk & np.isin(agent.trials.step, self.steps)
+        if due.any():
+            self._keep(agent, reading, np.flatnonzero(due))
 
     def _keep(self, agent: Agent, held: Batch, slots: NDArray[np.int64]) -> None:
         running, options = agent.trials, retrieving(agent.method).options

@@ -163,12 +163,12 @@ LONG_WAYS: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on
     "memory": {"utility": "way", "erase_loops": True},
 }
 
-LONG_WAY = {**LONG_WAYS, "training": {"from_start": True, "cut_short": 0.5}}  # to one place
-LEGS = {**LONG_WAYS, "legs": True}  # to one place after the other
+ONE_PLACE = {**LONG_WAYS, "training": {**LONG_WAYS["training"], "cut_short": 0.5}}
+PLACE_AFTER_PLACE = {**LONG_WAYS, "legs": True}
 
 LONG_ROOM: dict[str, Any] = {
     "batch_size": 32,
-    "ra-dt+": LONG_WAY,
+    "ra-dt+": ONE_PLACE,
     "window_step": 50,  # half of the context: most decisions read one step instead of 100
     "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
     "dpt": {"queries": 200},  # half of an episode of 20x20, as in small rooms
@@ -180,7 +180,7 @@ LONG_ROOM: dict[str, Any] = {
     },
 }
 
-LONG_KEY_ROOM: dict[str, Any] = {**LONG_ROOM, "ra-dt+": LEGS}
+LONG_KEY_ROOM: dict[str, Any] = {**LONG_ROOM, "ra-dt+": PLACE_AFTER_PLACE}
 
 LAPTOP_ENVIRONMENTS: dict[str, dict[str, Any]] = {  # ours, at laptop budget only
     "dark-key-door-10x10": {"batch_size": 32},

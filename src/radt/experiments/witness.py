@@ -163,9 +163,7 @@ def candidates(retrieval: Retrieval, row: int) -> dict[str, list[Any]]:
     }
 
 
-def describe(
-    memory: Memory, slot: int, before: KeyMap | None
-) -> tuple[KeyMap, dict[str, list[Any]]]:
+def describe(memory: Memory, slot: int, before: KeyMap | None) -> tuple[KeyMap, dict[str, Any]]:
     """Describe a slot's entries as columns and draw their map, turned as the one before."""
     with memory.lock:
         ids = (memory.entries.task == slot).nonzero().squeeze(1)  # [n]
@@ -174,13 +172,14 @@ def describe(
     if before is not None and len(ids):
         key_map = key_map.turned_to(before, keys)
     x, y = key_map.places(keys).T if len(ids) else ([], [])
-    columns = {
+    columns: dict[str, Any] = {
         "ids": ids.tolist(),
         "trial": entries.age.tolist(),
         "position": entries.position.tolist(),
         "start": entries.start.tolist(),
         "stop": entries.stop.tolist(),
         "return": rounded(entries.total_return.numpy()),
+        "without_loops": memory.config.erase_loops,  # then steps are those of the way that is left
         "x": rounded(np.asarray(x)),
         "y": rounded(np.asarray(y)),
     }

@@ -17,11 +17,12 @@ from radt.trajectory import Trajectory
 def without_loops(trial: Trajectory) -> Trajectory:
     """Leave out loops that earned nothing and what came after the last reward.
 
-    All rewards stay, and so does their order. A trial without any loses its loops alone.
+    All rewards above 0 stay, and so does their order. A trial without any loses its loops alone.
+    States are the same place where their numbers are equal.
     """
     way: list[int] = []  # steps that stay
     places: dict[bytes, int] = {}  # since the last reward: a state -> its place on the way
-    paid = np.flatnonzero(trial.rewards)
+    paid = np.flatnonzero(trial.rewards > 0)
     for step, state in enumerate(trial.states[: paid[-1] + 1 if len(paid) else None]):
         here = state.tobytes()
         if here in places:
@@ -31,7 +32,7 @@ def without_loops(trial: Trajectory) -> Trajectory:
             del way[loop]
         places[here] = len(way)
         way.append(step)
-        if trial.rewards[step]:
+        if trial.rewards[step] > 0:
             places.clear()
     return replace(
         trial, states=trial.states[way], actions=trial.actions[way], rewards=trial.rewards[way]

@@ -2,8 +2,8 @@
 
 Who looks for a key and finds in its chunk many rewards at a door goes to the door. So an agent that
 has had n rewards in its trial is shown the leg of the chunk that leads from its n-th reward to the
-next one, and the step after it, where that reward was. Training shows legs in the same way, and
-asks only for the actions of the steps that are on that leg, too.
+next one, and the step after it, where that reward was, if the trial went on. Training shows legs in
+the same way, and asks only for the actions of the steps that are on that leg, too.
 """
 
 from __future__ import annotations
@@ -12,26 +12,19 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
 from radt.data.reader import Dataset
-from radt.methods.windows import Windows
+from radt.methods.windows import Windows, rewards_before
 from radt.trajectory import Batch
 
 LEGS = 4  # to the first, second and third reward, and all that comes after it
 
 
-def rewards_before(rewards: Tensor) -> Tensor:
-    """Count the rewarded steps before each step, [B, L]."""
-    paid = (rewards > 0).long()
-    return paid.cumsum(1) - paid
-
-
 def leg_of(chunks: Batch, leg: Tensor) -> Batch:
     """Show one leg [B] of each chunk [B, M], and the step after it."""
-    on_leg = rewards_before(chunks.rewards).clamp_max(LEGS - 1) == leg[:, None]
+    on_leg = rewards_before(chunks.rewards * chunks.mask).clamp_max(LEGS - 1) == leg[:, None]
     return replace(chunks, mask=chunks.mask & (on_leg | pad(on_leg[:, :-1], (1, 0))))
 
 
@@ -53,8 +46,3 @@ def draw_legs(legs: Tensor, targets: Tensor, rng: np.random.Generator) -> Tensor
     chance = steps.double().sqrt().cumsum(1)  # [B, LEGS]
     drawn = torch.from_numpy(rng.random(len(legs)))[:, None] * chance[:, -1:]
     return (chance <= drawn).sum(1).clamp_max(LEGS - 1)
-
-
-def leg_of_trial(stage: NDArray[np.int64]) -> Tensor:
-    """Return the leg of trials that were rewarded so often, [B]."""
-    return torch.from_numpy(np.minimum(stage, LEGS - 1))

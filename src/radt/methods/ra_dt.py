@@ -21,7 +21,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.dt import valid_dimensions
 from radt.methods.held_chunks import HeldChunks
-from radt.methods.legs import draw_legs, leg_of, leg_of_trial, legs_of_windows
+from radt.methods.legs import LEGS, draw_legs, leg_of, legs_of_windows
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.moving_window import MovingWindow, check_window_step
 from radt.methods.novelty import Novelty
@@ -53,6 +53,17 @@ class RADTOptions:
 
     def __post_init__(self) -> None:
         check_window_step(self.window_step)
+        for name, share in (("renamed", self.renamed), ("cut_short", self.training.cut_short)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} must be a share in [0, 1], not {share}")
+        if self.training.cut_short and self.memory.top_k > 1:
+            raise ValueError("cut_short ends one chunk; it needs memory.top_k=1")
+        asks_once = self.memory.top_k == 1 and self.memory.retrieve_every == 0
+        if self.legs and not (asks_once and self.training.from_start):
+            raise ValueError(
+                "legs are counted from the start of one chunk and of the trial; they need "
+                "memory.top_k=1, memory.retrieve_every=0 and training.from_start=true"
+            )
         offsets, context_len = self.training.query_offsets, self.memory.context_len
         if offsets is not None and (0 not in offsets or not _all_in(offsets, context_len)):
             raise ValueError(
@@ -178,6 +189,11 @@ class RADTActor:
         self._found = memory.chunks(nothing) if legs else None  # whole chunks, shown leg by leg
         self._leg = torch.full((slots,), -1)  # [slots] that is shown; -1: not yet
 
+    @property
+    def reading(self) -> Batch:
+        """What each slot reads of the chunks it holds, [slots, k * 2C]."""
+        return self._held.chunks
+
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
         """Use a memory that others fill, too: each slot lives in a task of it, [slots]."""
         self.memory = self._memory = memory
@@ -266,7 +282,8 @@ class RADTActor:
         """Where chunks are shown leg by leg, turn to the next one after a reward."""
         if self._found is None:
             return
-        leg, rows = leg_of_trial(trials.stage[slots]), torch.from_numpy(slots)
+        rows, had = torch.from_numpy(slots), torch.from_numpy(trials.stage[slots])
+        leg = had.clamp_max(LEGS - 1)  # [B]
         turned = self._leg[rows] != leg
         if bool(turned.any()):
             leg, rows = leg[turned], rows[turned]

@@ -3,6 +3,7 @@
 Eighty tasks are few, and their goals can be learned by heart instead of read from a chunk. Moved by
 a random number of cells, as far as the room allows, a window and its chunk still fit each other,
 but no cell means anything by itself: what helps is where the chunk's rewards are, seen from here.
+Walls stay where they are: who ran into one seems to stand still in the middle of the room.
 """
 
 from __future__ import annotations

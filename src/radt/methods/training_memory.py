@@ -18,7 +18,7 @@ from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, ret
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.store_dataset import DatasetStore
 from radt.methods.method import Progress
-from radt.methods.windows import up_to
+from radt.methods.windows import rewards_before, up_to
 from radt.trajectory import Batch, Retrieval
 
 EMBED_AT_ONCE = 128  # what a batch of prefixes goes through stays in the cache of a CPU
@@ -190,7 +190,5 @@ class TrainingMemory:
 def end_early(chunks: Batch, some: NDArray[np.bool_], rng: np.random.Generator) -> Batch:
     """Let some chunks [B] end with one of their first rewards: each is the last by a toss."""
     last = rng.geometric(0.5, size=len(some))  # [B] the first, second, ... reward
-    paid = chunks.rewards != 0  # [B, M]
-    before = paid.cumsum(1) - paid.long()  # rewards before each step
-    shown = before < torch.from_numpy(np.where(some, last, paid.shape[1] + 1))[:, None]
-    return replace(chunks, mask=chunks.mask & shown)
+    most = torch.from_numpy(np.where(some, last, chunks.mask.shape[1] + 1))
+    return replace(chunks, mask=chunks.mask & (rewards_before(chunks.rewards) < most[:, None]))

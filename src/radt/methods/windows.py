@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from radt.data.reader import Dataset
 from radt.trajectory import Batch
@@ -46,6 +47,11 @@ class WindowSampler:
             earned = dataset.episodes.total_return
             enough = earned[self.episodes] >= least_return * earned.max()
             self.episodes = self.episodes[enough]
+            if not len(self.episodes):
+                raise ValueError(
+                    f"no episode earned least_return={least_return:g} of the most that any did, "
+                    f"{earned.max():g}; lower it, or leave it out where returns are not above 0"
+                )
         self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
 
     def draw(self, size: int, rng: np.random.Generator) -> Windows:
@@ -75,6 +81,12 @@ def up_to(batch: Batch, stop: NDArray[np.int64]) -> Batch:
         mask=batch.mask.new_tensor(mask),
     )
     return shown.trimmed()
+
+
+def rewards_before(rewards: Tensor) -> Tensor:
+    """Count the rewarded steps before each step, [B, L]."""
+    paid = (rewards > 0).long()
+    return paid.cumsum(1) - paid
 
 
 def best_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:

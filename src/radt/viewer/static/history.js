@@ -4,6 +4,7 @@ export class Trial {
   constructor(index, entries = {}) {
     this.index = index;
     this.entries = readEntries(entries); // by id: what the memory held as the trial began
+    this.withoutLoops = Boolean(entries.without_loops); // how it remembers
     this.rows = [];
     this.columns = [];
     this.actions = [];
@@ -51,6 +52,25 @@ export class Trial {
 
   marked(step) {
     return latest(this.marks, step)?.marks ?? null;
+  }
+
+  // The steps that are left of a trial that is remembered without its unrewarded loops, as
+  // `without_loops` of memory/ways.py leaves them.
+  way() {
+    const way = [];
+    let places = new Map(); // since the last reward: a cell -> its place on the way
+    const last = this.rewards.findLastIndex((reward) => reward > 0);
+    for (let step = 0; step < (last < 0 ? this.length : last + 1); step++) {
+      const cell = `${this.rows[step]},${this.columns[step]}`;
+      if (places.has(cell)) {
+        const loop = way.splice(places.get(cell));
+        for (const left of loop) places.delete(`${this.rows[left]},${this.columns[left]}`);
+      }
+      places.set(cell, way.length);
+      way.push(step);
+      if (this.rewards[step] > 0) places = new Map();
+    }
+    return way;
   }
 
   looks(step) {

@@ -49,7 +49,8 @@ export class Panels {
       const source = entry && this.mode.history.get(entry.trial);
       if (entry && !source) this.mode.load(entry.trial).then(() => this.player.onMove(), () => {});
       if (!source) continue;
-      for (let step = entry.start; step < Math.min(entry.stop, source.length); step++) {
+      const lived = trial.withoutLoops ? source.way() : source.actions.map((_, step) => step);
+      for (const step of lived.slice(entry.start, entry.stop)) {
         const cell = [source.rows[step], source.columns[step]];
         steps.push(Object.assign(cell, { step, trial: entry.trial, reward: source.rewards[step] }));
       }
