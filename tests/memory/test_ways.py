@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radt.memory.ways import without_loops
+from radt.memory.ways import loop_erased, without_loops
 from radt.trajectory import Trajectory
 
 STEPS = st.lists(st.tuples(st.integers(0, 4), st.sampled_from((0, 0, 0, 1))), min_size=1)
@@ -24,6 +24,10 @@ def test_a_loop_without_reward_is_left_out_and_its_last_action_stays() -> None:
     way = without_loops(lived([0, 1, 2, 1, 3], [0, 0, 0, 0, 1]))
     assert way.states[:, 0].tolist() == [0, 1, 3]
     assert way.actions.tolist() == [0, 3, 4]
+
+
+def test_a_loop_in_a_loop_is_left_out_with_it() -> None:
+    assert loop_erased("abcbdaef") == [5, 6, 7]
 
 
 def test_a_way_back_after_a_reward_is_no_loop() -> None:

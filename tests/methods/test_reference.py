@@ -8,7 +8,7 @@ import pytest
 from radt.envs import KeyDoorSuite, KeyRoom
 from radt.envs.suite import SUITES
 from radt.methods.heuristic import CERTAIN
-from radt.methods.reference import Leg, cut_legs, loop_erased
+from radt.methods.reference import Leg, cut_legs
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Trajectory
 from tests.contracts.method import build_method, live
@@ -29,7 +29,6 @@ def test_loops_are_erased_up_to_the_first_reward() -> None:
     )
     way = (((0, 0), DOWN), ((1, 0), RIGHT))
     assert cut_legs(walked, unseen=None) == [Leg(way, (1, 1))]
-    assert loop_erased([((0, 0), RIGHT), ((0, 1), LEFT), *way]) == way
 
 
 def test_each_place_that_pays_ends_a_leg() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from radt.memory.ways import loop_erased
 from radt.methods.heuristic import Cell, HeuristicActor, Move, cell_of, register
 from radt.trajectory import Trajectory
 
@@ -130,20 +131,11 @@ def cut_legs(trial: Trajectory, unseen: Cell | None, early: bool = False) -> lis
         final = step + 1 == len(moves)
         place = (None if early else last) if final else moves[step + 1][0]
         if place is None or place not in [leg.place for leg in legs]:
-            legs.append(Leg(loop_erased(moves[begun : step + 1]), place))
+            part = moves[begun : step + 1]
+            way = tuple(part[at] for at in loop_erased([cell for cell, _ in part]))
+            legs.append(Leg(way, place))
             begun = step + 1
     return legs
-
-
-def loop_erased(moves: Sequence[Move]) -> tuple[Move, ...]:
-    """Return a way with every loop cut out."""
-    way: list[Move] = []
-    for cell, action in moves:
-        visited = [known for known, _ in way]
-        if cell in visited:
-            way = way[: visited.index(cell)]
-        way.append((cell, action))
-    return tuple(way)
 
 
 def lasting_places(trial: Trajectory) -> set[Cell]:
