@@ -16,12 +16,14 @@ from torch import Tensor
 
 from radt.agent import Agent
 from radt.analyses.attention import analyse_attention, attend
+from radt.analyses.attention_picture import Shown, draw_decision
 from radt.analyses.imitation import follow, in_words, is_bad, is_good, respond
 from radt.analyses.moments import MomentKeeper, Moments, on_the_way, retrieving
 from radt.analyses.relive import relive
 from radt.experiments.run import RunError
 from radt.methods.ra_dt import RADT
 from radt.model.attention import CrossAttention
+from radt.plots import style
 from radt.trajectory import Batch
 from tests.analyses.made_up import GOALS, TASKS, maze_trials, toy_trials
 from tests.contracts.method import OPTIONS, build_method
@@ -202,3 +204,16 @@ def test_nothing_is_kept_without_a_memory() -> None:
     agent: Any = SimpleNamespace(memory=None, actor=None)
     keeper.after_step(0, agent, np.zeros(0), np.zeros(0))
     assert keeper.kept == []
+
+
+@pytest.mark.parametrize("shown", [[True] * 4, [False, True, True, False]])
+def test_a_decision_is_drawn_with_the_steps_of_the_chunk_that_are_read(shown: list[bool]) -> None:
+    method = build_method("ra-dt", TOY_GRID.spaces)
+    assert isinstance(method, RADT)
+    lives = relive(method, toy_trials(2), None)
+    one = moment(RIGHT, 1.0)
+    one = replace(one, chunk=replace(one.chunk, mask=torch.tensor([shown])))
+    panels = np.array(style.canvas(3, 7).subplots(3))
+    draw_decision(panels, method.policy, lives, Shown("good", one), first=True)
+    (drawn,) = panels[1].images
+    assert drawn.get_array().shape == (2, sum(shown))  # input steps, steps of the chunk

@@ -110,7 +110,7 @@ def draw_decision(
     earned = float(moment.chunk_return[0])
     draw_chunk(panels[0], view, chunk_way(lives, moment), weights[-1, real])
     panels[0].set_title(f"a {one.kind} chunk, return {earned:g}", loc="left", fontsize=8.5)
-    draw_map(panels[1], weights[:, :real], first)
+    draw_map(panels[1], weights[:, real], first)
     episode = lives.episodes[lives.trials.tasks.index(task)][trial]
     own = cells(suite, episode)[: step + 2]
     draw_room(panels[2], view, f"task {task}, trial {trial + 1}, step {step + 1}")
