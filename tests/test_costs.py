@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from radt.costs import (
     CPU_ATTENTION,
+    DRAWN_BATCHES,
     count_parameters,
     count_targets,
     flops_per_decision,
@@ -29,7 +30,7 @@ from radt.methods.dt import DTActor, DTExamples
 from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.trajectory import Trajectory
 from tests.contracts import embedder as contract
-from tests.contracts.method import CONTEXT, TINY, build_method, toy_dataset
+from tests.contracts.method import CONTEXT, OPTIONS, TINY, build_method, toy_dataset
 from tests.memory.tiny_language import tiny_embedder
 from tests.toys import HORIZON, TOY_GRID, TOY_IMAGE, TOY_REACH
 
@@ -134,6 +135,20 @@ def test_targets_are_marked_steps_or_else_all_real_ones(tmp_path: Path) -> None:
     assert count_targets(marked) == int(marked.targets.sum())
     mean_length = np.minimum(np.arange(HORIZON) + 1, CONTEXT).mean()  # window ends are uniform
     assert targets_per_update(dt, dataset, 200) == pytest.approx(200 * mean_length, rel=0.05)
+
+
+def test_where_returns_decide_targets_are_counted_on_all_tasks(tmp_path: Path) -> None:
+    dataset = toy_dataset(TOY_GRID, tmp_path)
+    options = {**OPTIONS["ra-dt"], "least_return": 0.5}
+
+    def drawn(tasks: Sequence[int]) -> float:
+        method = build_method("ra-dt", TOY_GRID.spaces, options)
+        method.prepare(dataset.select(tasks))
+        rngs = map(np.random.default_rng, range(DRAWN_BATCHES))
+        return float(np.mean([count_targets(method.draw(8, rng)) for rng in rngs]))
+
+    counted = targets_per_update(build_method("ra-dt", TOY_GRID.spaces, options), dataset, 8)
+    assert counted == drawn(dataset.tasks) != drawn(dataset.tasks[:1])
 
 
 @pytest.mark.parametrize("suite", [TOY_GRID, TOY_REACH, TOY_IMAGE], ids=lambda suite: suite.name)

@@ -109,11 +109,11 @@ def flops_per_decision(method: Method, slots: int = 1, seed: int = 0) -> float:
 def targets_per_update(method: Method, dataset: Dataset, batch_size: int) -> float:
     """Count the actions that the loss of a batch compares, on average over some batches.
 
-    How many they are depends on windows, not on what is in them, so one task is enough; where legs
-    or returns decide, all are needed.
+    How many they are depends on windows, not on what is in them, so one task is enough; all are
+    needed where a method's options say otherwise.
     """
-    options, drawing = getattr(method, "options", None), copy.copy(method)  # the method stays
-    by_content = getattr(options, "legs", False) or getattr(options, "least_return", 0) > 0
+    drawing = copy.copy(method)  # what the method itself was prepared with stays as it is
+    by_content = getattr(getattr(method, "options", None), "targets_by_content", False)
     drawing.prepare(dataset if by_content else dataset.select(dataset.tasks[:1]))
     counts = [
         count_targets(drawing.draw(batch_size, np.random.default_rng(seed)))

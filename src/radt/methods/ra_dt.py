@@ -71,6 +71,11 @@ class RADTOptions:
                 f"{context_len}; got {offsets}"
             )
 
+    @property
+    def targets_by_content(self) -> bool:
+        """Whether what episodes earned decides how many actions a batch asks for."""
+        return self.legs or self.least_return > 0
+
 
 @dataclass(frozen=True)
 class RADTExamples:
