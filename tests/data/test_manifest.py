@@ -24,10 +24,11 @@ def test_what_is_written_is_read(tmp_path: Path, kind: str) -> None:
     assert isinstance(hash(manifest.spaces), int)
 
 
-def test_the_hash_ignores_only_the_wall_time(tmp_path: Path) -> None:
+def test_the_hash_ignores_only_who_wrote_it_and_when(tmp_path: Path) -> None:
     write_dataset(tmp_path)
     manifest = read_manifest(tmp_path)
-    assert dataclasses.replace(manifest, wall_seconds=99.0).sha256 == manifest.sha256
+    for change in ({"wall_seconds": 99.0}, {"code_version": "later"}):
+        assert dataclasses.replace(manifest, **change).sha256 == manifest.sha256
     for change in ({"seed": 4}, {"split": "eval"}, {"hyper_parameters": {"gamma": 0.9}}):
         assert dataclasses.replace(manifest, **change).sha256 != manifest.sha256
     fewer = dataclasses.replace(manifest, files=manifest.files[:2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 
 from radt import api, cli
 from radt.commands import compare_work
+from radt.commands.compare_work import time_left
 from radt.experiments import pace as pacing
 from radt.experiments.compare import Comparison, entry, publish
 from radt.experiments.measured import trials_per_second, updates_per_second, validations
 from radt.experiments.pace import Pace, fitting_updates
-from radt.experiments.run import RunError
+from radt.experiments.run import RESULT, RunError
 from radt.files import locked
 from tests.experiments.small import use_toys
 from tests.toys import TOY_GRID
@@ -203,6 +205,16 @@ def test_two_processes_share_the_work(tmp_path: Path, capsys: pytest.CaptureFixt
         told = answer(capsys, words(tmp_path))
     assert told["busy"] == ["dt-seed0"]
     assert told["finished"] == ["replay-seed0", "sweep-seed0"]
+
+
+def test_what_others_do_is_not_counted_as_done(tmp_path: Path) -> None:
+    runs = [replace(entry(compared(tmp_path), "dt", seed), minutes=10.0) for seed in range(4)]
+    assert time_left(runs, done=0.0, spent=0.0) == "about 40 minutes left"
+    assert time_left(runs[1:], done=0.0, spent=0.1) == "about 30 minutes left"  # the first was busy
+    assert time_left(runs[2:], done=10.0, spent=20.0) == "about 40 minutes left"
+    runs[3].published.mkdir(parents=True)
+    (runs[3].published / RESULT).write_text("{}")  # by another process
+    assert time_left(runs[2:], done=10.0, spent=20.0) == "about 20 minutes left"
 
 
 @pytest.mark.usefixtures("without_reports")

@@ -13,7 +13,7 @@ from radt.commands.flags import Common
 from radt.engine import Engine, LocalEngine
 from radt.experiments.compare import Comparison, Entry, collect_minutes, complete, entry, publish
 from radt.experiments.pace import fitting_updates, pace_of, read_pace
-from radt.experiments.run import RunError
+from radt.experiments.run import RESULT, RunError
 from radt.methods import METHODS
 from radt.plots import write_comparison
 
@@ -54,7 +54,8 @@ def work(
 ) -> News:
     """Finish runs one by one, or side by side; an error of one does not stop the others."""
     engine = engine or LocalEngine(1)
-    news, speaks, left = News(), not (common.quiet or common.json), time_left(todo)
+    news, speaks = News(), not (common.quiet or common.json)
+    started, done = time.monotonic(), 0.0
     if engine.workers > 1:
         comparison, common = side_by_side(comparison, common)
         collect_first(todo, common, engine)
@@ -62,10 +63,12 @@ def work(
     for place, (state, why) in engine.map(finish_run, jobs):
         name = todo[place].name
         if state == "begun" and speaks:
-            rest = f", {next(left)}" if engine.workers == 1 else ""
+            spent = (time.monotonic() - started) / 60.0
+            rest = f", {time_left(todo[place:], done, spent)}" if engine.workers == 1 else ""
             say(f"[{place + 1}/{len(todo)}] {name}{rest}")
         elif state == "finished":
             news.finished.append(name)
+            done += todo[place].minutes
         elif state == "busy":
             news.busy.append(name)
         elif state == "failed":
@@ -162,14 +165,14 @@ def write_table(comparison: Comparison) -> Path:
     return page
 
 
-def time_left(todo: Sequence[Entry]) -> Iterator[str]:
-    """Say before each run how long the rest takes, as long as what is done took by the estimate."""
-    started, done = time.monotonic(), 0.0
-    for place, one in enumerate(todo):
-        spent = (time.monotonic() - started) / 60.0
-        factor = spent / done if done > 0 else 1.0
-        yield f"about {duration(factor * sum(rest.minutes for rest in todo[place:]))} left"
-        done += one.minutes
+def time_left(rest: Sequence[Entry], done: float, spent: float) -> str:
+    """Say how long the rest takes, given `spent` minutes for what was estimated as `done`.
+
+    Another process may have finished some of it in the meantime.
+    """
+    factor = spent / done if done > 0 else 1.0
+    open_runs = (one for one in rest if not (one.published / RESULT).exists())
+    return f"about {duration(factor * sum(one.minutes for one in open_runs))} left"
 
 
 def duration(minutes: float) -> str:

@@ -105,8 +105,8 @@ class Manifest:
 
     @property
     def sha256(self) -> str:
-        """One hash for the whole dataset: of all said here but how long it took."""
-        content = _to_json(dataclasses.replace(self, wall_seconds=0.0))
+        """One hash for the whole dataset: the same for equal data, whoever wrote them and when."""
+        content = _to_json(dataclasses.replace(self, wall_seconds=0.0, code_version=""))
         return hashlib.sha256(content.encode()).hexdigest()
 
 
