@@ -22,6 +22,8 @@ from radt.distributed import ALONE, Team
 from radt.methods.method import Method
 from radt.track import Tracker
 
+MOST_WARMUP = 6  # who asks for few updates does not spend them on warming up
+
 
 @dataclass(frozen=True)
 class LearnConfig:
@@ -31,7 +33,7 @@ class LearnConfig:
     batch_size: int = 128
     learning_rate: float = 1e-4
     final_learning_rate: float = 1e-6
-    warmup: int = 4000  # updates of linear warm-up before the cosine
+    warmup: int = 4000  # updates of linear warm-up before the cosine; at most a sixth of all
     weight_decay: float = 0.01  # on the weights of linear layers only
     clip: float = 0.25
     evaluate_every: int = 25_000  # updates between evaluations on validation tasks; 0: none
@@ -48,9 +50,10 @@ class LearnConfig:
 
 def learning_rate(config: LearnConfig, update: int) -> float:
     """Rise linearly during the warm-up, then fall along a cosine to the final rate."""
-    if update < config.warmup:
-        return config.learning_rate * (update + 1) / config.warmup
-    progress = (update - config.warmup) / max(1, config.updates - config.warmup)
+    warmup = min(config.warmup, config.updates // MOST_WARMUP)
+    if update < warmup:
+        return config.learning_rate * (update + 1) / warmup
+    progress = (update - warmup) / max(1, config.updates - warmup)
     above = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
     return config.final_learning_rate + above * (config.learning_rate - config.final_learning_rate)
 

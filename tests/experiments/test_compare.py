@@ -153,6 +153,23 @@ def test_a_run_of_other_values_is_refused_before_anything_runs(
     assert "learn.updates: 4 there, 5 now" in said
 
 
+@pytest.mark.usefixtures("without_reports")
+def test_how_often_one_looks_makes_no_other_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(capsys, words(tmp_path))
+    again = answer(capsys, words(tmp_path, "--set", "learn.evaluate_every=1"))
+    assert again["finished"] == []
+
+
+def test_equal_time_looks_four_times_unless_told_otherwise(tmp_path: Path) -> None:
+    plain = replace(compared(tmp_path), sets=())
+    assert plain.config("dt", 0, updates=50).learn.evaluate_every == 12
+    told = replace(plain, sets=("learn.evaluate_every=0", "learn.updates=7"))
+    learn = told.config("dt", 0, updates=50).learn
+    assert (learn.updates, learn.evaluate_every) == (50, 0)
+
+
 @pytest.mark.parametrize("env", PUBLISHED)
 def test_what_is_published_was_made_by_todays_presets(env: str) -> None:
     folders = [file.parent for file in sorted((RESULTS / env).glob("*-seed*/icl.json"))]

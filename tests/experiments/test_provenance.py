@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import time
 from pathlib import Path
 
@@ -10,6 +11,13 @@ import pytest
 
 from radt.experiments import provenance
 from radt.experiments.provenance import Stopwatch
+
+
+def test_a_machine_is_described_and_not_named() -> None:
+    told = provenance.machine()
+    assert told["cores"] >= 1
+    assert isinstance(told["processor"], str)
+    assert platform.node() not in json.dumps(told)
 
 
 def test_phases_add_up_over_starts(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from radt.spaces import TaskSpaces
 REFERENCES = ("replay", "sweep")  # learn nothing and stand beside every method
 KEPT = ("config.json", "choices.json", "dataset.json", "curve*.png", "summary.md", "trials.gif")
 CONFLICTS = 3  # so many are named
+LOOKS = 4  # at validation tasks, where time decides how many updates there are
 
 State = Literal["published", "finished", "interrupted", "missing"]
 
@@ -78,10 +79,11 @@ class Comparison:
 
     def config(self, method: str, seed: int, updates: int | None = None) -> RunConfig:
         """Compose a run's config; `updates` are as many as fit the time."""
-        sets = overrides(_sets_for(method, self.sets))
-        layers = preset_layers(self.env, method, self.budget, sets)
+        over = [overrides(_sets_for(method, self.sets))]
         if updates is not None:
-            layers.append(Layer("equal time", {"learn": {"updates": updates}}))
+            looks = Layer("equal time", {"learn": {"evaluate_every": max(1, updates // LOOKS)}})
+            over = [looks, *over, Layer("equal time", {"learn": {"updates": updates}})]
+        layers = preset_layers(self.env, method, self.budget, *over)
         return compose([*layers, Layer("comparison", {"seed": seed})])[0]
 
 

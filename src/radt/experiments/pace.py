@@ -19,7 +19,7 @@ from radt.data import Dataset
 from radt.decode import decode
 from radt.experiments.measured import Line, read_log, updates_per_second
 from radt.experiments.provenance import Stopwatch, machine
-from radt.experiments.run import Run, RunError, dataset_path
+from radt.experiments.run import Run, RunError, dataset_path, deciding
 from radt.experiments.train import train
 from radt.files import atomic_write
 from radt.methods import METHODS
@@ -65,7 +65,7 @@ def read_pace(file: Path, config: dict[str, Any]) -> Pace | None:
     if not file.exists():
         return None
     content = json.loads(file.read_text())
-    if content["config"] != config:
+    if deciding(content["config"]) != deciding(config):
         return None
     return decode(Pace, content["pace"], where=str(file))
 

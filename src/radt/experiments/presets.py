@@ -33,7 +33,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
             "learning_rate": 1e-3,
             "final_learning_rate": 1e-5,
             "warmup": 100,
-            "evaluate_every": 1000,
+            "evaluate_every": 500,
             "save_every": 250,
         },
     },

@@ -24,11 +24,20 @@ def machine() -> dict[str, Any]:
     """Describe what the run ran on, without naming it."""
     return {
         "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
+
+
+def _processor() -> str:
+    """Return the kind of processor; Linux tells it in a file only."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text(encoding="utf-8").splitlines() if known.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 class Stopwatch:

@@ -9,6 +9,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from radt.checkpoint import Card, EmbedderCard
 from radt.collect import collect as collect_histories
@@ -29,6 +30,7 @@ from radt.version import code_version
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
 CHOICES = "choices.json"
+RHYTHM = ("evaluate_every", "log_every", "save_every")
 
 
 class RunError(ValueError):
@@ -95,10 +97,16 @@ def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
         tested = any(_tested_on_data(config) for config in (before, now))
         unused = ("learn",) if tested else ("learn", "source", "collect")
     old, new = (
-        {name: value for name, value in config.to_json().items() if name not in unused}
+        {name: value for name, value in deciding(config.to_json()).items() if name not in unused}
         for config in (before, now)
     )
     return differences(old, new)
+
+
+def deciding(config: dict[str, Any]) -> dict[str, Any]:
+    """Leave out of a config's values how often one looks, logs and saves: that decides nothing."""
+    learn = {name: value for name, value in config["learn"].items() if name not in RHYTHM}
+    return config | {"learn": learn}
 
 
 def _tested_on_data(config: RunConfig) -> bool:
