@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
 from pathlib import Path
 
@@ -17,7 +16,7 @@ def test_a_machine_is_described_and_not_named() -> None:
     told = provenance.machine()
     assert told["cores"] >= 1
     assert isinstance(told["processor"], str)
-    assert platform.node() not in json.dumps(told)
+    assert not told.keys() & {"node", "host", "user"}
 
 
 def test_phases_add_up_over_starts(tmp_path: Path) -> None:
