@@ -42,7 +42,9 @@ def row(name: str, method: dict[str, Any], trials: int, decimals: int) -> tuple[
     """Write one method's line."""
     found = " / ".join(whole(method["found_by"][trial]) for trial in ("1", "5", "10", str(trials)))
     after, late = method["after_finding"], method[f"mean_{trials - 9}_{trials}"]
-    improves = interval(method["improves_ci95"], decimals)
+    bounds = method["improves_ci95"]
+    alone = bounds[0] > 0 and not method["improves"]  # by seeds, and not by tasks and seeds
+    improves = interval(bounds, decimals) + (" but not over tasks" if alone else "")
     return (
         f"`{name}`",
         str(method["seeds"]),

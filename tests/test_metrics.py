@@ -8,12 +8,12 @@ import pytest
 from radt.metrics import (
     Interval,
     after_finding,
+    crossed_interval,
     decimals,
     estimate,
     found_by,
     improvement,
     late_score,
-    nested_interval,
     stratified_interval,
 )
 
@@ -44,7 +44,7 @@ def test_after_finding_leaves_out_the_finding_itself() -> None:
 
 def test_intervals_of_equal_scores_have_no_width() -> None:
     scores = np.full((3, 20), 4.0)
-    for interval in (stratified_interval, nested_interval):
+    for interval in (stratified_interval, crossed_interval):
         assert interval(scores, np.random.default_rng(0)) == Interval(4.0, 4.0, 4.0)
 
 
@@ -55,25 +55,35 @@ def test_an_interval_reads_as_in_a_table() -> None:
 def test_stratified_intervals_do_not_see_how_tasks_differ() -> None:
     scores = np.tile(np.linspace(0, 100, 20), (3, 1))
     stratified = stratified_interval(scores, np.random.default_rng(0))
-    nested = nested_interval(scores, np.random.default_rng(0))
+    crossed = crossed_interval(scores, np.random.default_rng(0))
     assert stratified.high - stratified.low == pytest.approx(0, abs=1e-9)
-    assert nested.high - nested.low > 10
+    assert crossed.high - crossed.low > 10
+
+
+def test_crossed_intervals_draw_runs_as_a_whole() -> None:
+    scores = np.tile([[40.0], [50.0], [60.0]], 20)  # a seed is as good on every task
+    stratified = stratified_interval(scores, np.random.default_rng(0))
+    crossed = crossed_interval(scores, np.random.default_rng(0))
+    assert stratified.high - stratified.low < 6
+    assert (crossed.low, crossed.high) == pytest.approx((40.0, 60.0))
 
 
 def test_one_seed_leaves_only_the_tasks_to_resample() -> None:
     scores = np.random.default_rng(0).normal(size=(1, 20))
     stratified = stratified_interval(scores, np.random.default_rng(0))
     assert stratified.low == pytest.approx(stratified.high)
-    assert nested_interval(scores, np.random.default_rng(0)).high > stratified.high
+    assert crossed_interval(scores, np.random.default_rng(0)).high > stratified.high
 
 
-def coverage(interval, between_tasks: float, repetitions: int = 200) -> float:
+def coverage(
+    interval, between_tasks: float, between_seeds: float = 0.0, repetitions: int = 200
+) -> float:
     """Return how often an interval holds the true mean, 0."""
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(repetitions):
         tasks = rng.normal(0, between_tasks, 25)
-        scores = tasks + rng.normal(0, 1, (8, 25))
+        scores = tasks + rng.normal(0, between_seeds, (8, 1)) + rng.normal(0, 1, (8, 25))
         found = interval(scores, rng, resamples=400)
         assert found.low <= found.mean <= found.high
         held += found.low <= 0 <= found.high
@@ -84,8 +94,9 @@ def test_stratified_intervals_hold_the_mean_of_given_tasks() -> None:
     assert 0.85 <= coverage(stratified_interval, between_tasks=0.0) <= 0.99
 
 
-def test_nested_intervals_hold_the_mean_of_all_tasks() -> None:
-    assert 0.88 <= coverage(nested_interval, between_tasks=2.0) <= 1.0
+def test_crossed_intervals_hold_the_mean_of_all_tasks() -> None:
+    assert 0.88 <= coverage(crossed_interval, between_tasks=2.0) <= 1.0
+    assert 0.85 <= coverage(crossed_interval, between_tasks=2.0, between_seeds=2.0) <= 1.0
     assert coverage(stratified_interval, between_tasks=2.0) < 0.6
 
 
@@ -99,7 +110,7 @@ def test_an_estimate_has_both_intervals_and_one_seed_only_the_one_over_tasks() -
     scores = np.random.default_rng(0).normal(size=(3, 20))
     found = estimate(scores, np.random.default_rng(5))
     rng = np.random.default_rng(5)
-    assert found.known == (stratified_interval(scores, rng), nested_interval(scores, rng))
+    assert found.known == (stratified_interval(scores, rng), crossed_interval(scores, rng))
     assert (found.mean, found.seeds) == (pytest.approx(scores.mean()), 3)
     alone = estimate(scores[:1], np.random.default_rng(5))
     assert alone.over_seeds is None

@@ -2,7 +2,8 @@
 
 The score of a run is, per task, the mean return of the last ten trials. Intervals are percentile
 bootstraps: *stratified* resamples seeds within each task (as rliable does; the tasks are the
-population), *nested* resamples tasks and seeds together (the tasks are a sample).
+population), *crossed* resamples tasks and whole runs together (the tasks are a sample, and what a
+seed did well or badly it did on all of them).
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def estimate(scores: NDArray[np.float64], rng: np.random.Generator) -> Estimate:
     """Average scores [seed, task] and say how sure that is."""
     seeds = len(scores)
     over_seeds = stratified_interval(scores, rng) if seeds > 1 else None
-    return Estimate(float(scores.mean()), over_seeds, nested_interval(scores, rng), seeds)
+    return Estimate(float(scores.mean()), over_seeds, crossed_interval(scores, rng), seeds)
 
 
 def stratified_interval(
@@ -76,13 +77,13 @@ def stratified_interval(
     return _percentiles(scores, means)
 
 
-def nested_interval(
+def crossed_interval(
     scores: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> Interval:
-    """Resample tasks, and seeds within the tasks drawn; scores are [seed, task]."""
+    """Resample tasks, and seeds as whole runs; scores are [seed, task]."""
     seeds, tasks = scores.shape
     task = rng.integers(tasks, size=(resamples, 1, tasks))
-    seed = rng.integers(seeds, size=(resamples, seeds, tasks))
+    seed = rng.integers(seeds, size=(resamples, seeds, 1))
     return _percentiles(scores, scores[seed, task].mean(axis=(1, 2)))
 
 

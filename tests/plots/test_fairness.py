@@ -24,6 +24,31 @@ def test_episodes_learned_from_are_a_condition() -> None:
     assert "; episodes learned from `all`; " in in_words(same)
 
 
+def test_all_that_is_chosen_of_the_data_is_told() -> None:
+    ways = {"best_fraction": 0.4, "least_return": 0.5, "beginnings": 0.75, "renamed": 0.5}
+    own = learner("ra-dt+", **ways, legs=True)
+    own["config"]["options"]["training"] |= {"cut_short": 0.25, "from_start": True}
+    own["config"]["options"]["model"]["heads"] = 1
+    told = in_words([learner("dt"), own])
+    assert (
+        "`the best 40% of a task, those that earned 50% of the best of any task` (ra-dt+)" in told
+    )
+    assert (
+        "- windows and chunks: `drawn uniformly` (dt); `75% of windows from beginnings, 50% of "
+        "windows moved elsewhere, 25% of chunks end with an early reward, chunks begin with their "
+        "episode, chunks shown leg by leg` (ra-dt+)" in told
+    )
+    assert "- model: `1 layers, 2 heads, width 16` (dt); `1 layers, 1 heads, width 16`" in told
+
+
+def test_equal_time_says_how_long_it_was() -> None:
+    speed = {"speed": {"samples_per_second": 4.0}}
+    spent = {"wall_seconds": {"embedder": 3.0, "prepare": 2.0, "train": 99.0, "evaluate": 30.0}}
+    told = in_words([learner("dt"), learner("ra-dt") | speed | spent], wall_minutes=0.5)
+    assert "Every method is given 0.5 minutes of training" in told
+    assert "`6 in an unknown time` (dt); `6 in 17 s` (ra-dt)" in told
+
+
 def test_precision_is_a_condition_and_older_records_are_single() -> None:
     rounded = {"choices": {"precision": "bfloat16", "compiled": True}}
     records = [learner("dt"), learner("ra-dt") | {"choices": None}, learner("ra-dt+") | rounded]

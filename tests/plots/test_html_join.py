@@ -55,7 +55,7 @@ def test_a_comparison_stays_one_and_keeps_its_minutes(tmp_path: Path) -> None:
     page = write_joined([folder], tmp_path / "one.html")
     assert page.read_text().count("<section") == 1
     assert "<nav>" not in page.read_text()
-    assert "Every method trains for 5 minutes" in text_of(page)
+    assert "Every method is given 5 minutes" in text_of(page)
 
 
 def test_details_give_way_to_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,8 +36,25 @@ def test_cost_and_speed_are_those_of_the_record() -> None:
     ]
     expense = outcomes(records)[0].expense
     assert (expense.parameters, expense.context_steps) == (1234, 150)
-    assert (expense.samples_per_second, expense.decisions_per_second) == (480.0, 2000.0)
+    fastest = (MEASURED["speed"]["samples_per_second"], 2000.0)  # others may have been disturbed
+    assert (expense.samples_per_second, expense.decisions_per_second) == fastest
     assert (expense.updates, expense.batch_size) == (6, 8)
+
+
+def test_older_records_know_how_fast_the_whole_was() -> None:
+    expense = outcomes([synthetic_record("dt")])[0].expense
+    assert expense.samples_per_second == pytest.approx(6 * 8 / 60.0)
+    assert expense.decisions_per_second == pytest.approx(20 * 40 * 100 / 30.0)
+
+
+def test_arithmetic_that_depends_on_what_was_learned_is_averaged() -> None:
+    dearer = MEASURED["cost"] | {"flops_per_decision": 3 * MEASURED["cost"]["flops_per_decision"]}
+    records = [
+        synthetic_record("ra-dt") | MEASURED,
+        synthetic_record("ra-dt", 1) | MEASURED | {"cost": dearer},
+    ]
+    mean = 2 * MEASURED["cost"]["flops_per_decision"]
+    assert outcomes(records)[0].expense.flops_per_decision == pytest.approx(mean)
 
 
 def test_what_was_not_measured_is_unknown() -> None:

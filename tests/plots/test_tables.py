@@ -80,7 +80,7 @@ def test_nothing_is_paired_without_a_common_seed() -> None:
 def test_cost_stands_in_the_table_and_what_is_unknown_is_a_dash() -> None:
     rows = method_table([synthetic_record("dt"), synthetic_record("ra-dt") | MEASURED])
     unknown, known = cost_table(rows).splitlines()[2:]
-    assert "| `dt` | - | - | - | - | 6 x 8 | - | - | - | 1.5 |" in unknown
+    assert "| `dt` | - | - | - | - | 6 x 8 | - | 1 | 2,667 | 1.5 |" in unknown
     assert "| 1,234 | 50 + 100 = 150 | 150 | 2.50 | 6 x 8 | 1,600 | 640 | 2,000 |" in known
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from radt.experiments.evaluate import Trials
 from radt.files import atomic_write
-from radt.metrics import Interval, nested_interval
+from radt.metrics import Interval, crossed_interval
 from radt.version import code_version
 
 RESAMPLES = 2000
@@ -55,7 +55,7 @@ def over_tasks(scores: Iterable[float]) -> Interval | None:
     known = np.array(list(scores), dtype=np.float64)[None]  # [1, task]
     if not known.size:
         return None
-    return nested_interval(known, np.random.default_rng(0), RESAMPLES)  # the same each time
+    return crossed_interval(known, np.random.default_rng(0), RESAMPLES)  # the same each time
 
 
 def mean_by(task: NDArray[Any], values: NDArray[np.float64]) -> list[float]:

@@ -31,7 +31,7 @@ from radt.decode import decode
 from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.presets import usual_recipe, usual_source
 from radt.experiments.run import RunError
-from radt.metrics import Interval, nested_interval
+from radt.metrics import Interval, crossed_interval
 from radt.track import Tracker
 
 SAMPLED_TASKS = 8
@@ -278,7 +278,7 @@ def compare_returns(
 
 
 def _interval(scores: np.ndarray[Any, np.dtype[np.float64]]) -> Interval:
-    return nested_interval(scores[None], np.random.default_rng(0))
+    return crossed_interval(scores[None], np.random.default_rng(0))
 
 
 def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:

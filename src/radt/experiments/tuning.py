@@ -29,7 +29,7 @@ from radt.experiments.run import Run, build, collect
 from radt.experiments.train import train
 from radt.icl import ICLResult
 from radt.methods import Method
-from radt.metrics import after_finding, found_by, improvement, late_score, nested_interval
+from radt.metrics import after_finding, crossed_interval, found_by, improvement, late_score
 from radt.track import Tracker
 from radt.version import code_version
 
@@ -92,7 +92,7 @@ def _record(
     watch: Stopwatch,
 ) -> None:
     """Append one line about one score."""
-    score = nested_interval(late_score(result.returns)[None], np.random.default_rng(0))
+    score = crossed_interval(late_score(result.returns)[None], np.random.default_rng(0))
     above = found_above(trials.suite, trials.tasks)
     found = found_by(result.returns, above)
     line: dict[str, Any] = {

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from radt.config import TRAINING_TASKS
 from radt.metrics import (
     LATE,
+    crossed_interval,
     decimals,
     found_by,
     late_score,
-    nested_interval,
     stratified_interval,
 )
 from radt.plots.records import (
@@ -107,7 +107,7 @@ def band(
     outcome: Outcome, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return each trial's mean and 95 % interval: over seeds, or over tasks with one seed only."""
-    interval = stratified_interval if len(outcome.seeds) > 1 else nested_interval
+    interval = stratified_interval if len(outcome.seeds) > 1 else crossed_interval
     found = [interval(outcome.returns[:, :, t], rng, RESAMPLES) for t in range(outcome.trials)]
     mean, low, high = np.array([(i.mean, i.low, i.high) for i in found]).T
     return mean, low, high

@@ -17,14 +17,16 @@ def conditions(records: Sequence[Record]) -> dict[str, Groups]:
     trained = [record for record in records if learns(record) and "config" in record]
     return {
         "action rule": grouped(records, action_rule),
-        "updates": grouped(trained, lambda record: f"{record['config']['learn']['updates']:,}"),
+        "updates": grouped(trained, lambda record: f"{_updates(record):,}"),
         "batch": grouped(trained, lambda record: str(record["config"]["learn"]["batch_size"])),
         "dataset": grouped(trained, dataset),
         "sha256 of the data": grouped(
             trained if any("data_sha256" in record for record in trained) else (),
             lambda record: str(record.get("data_sha256", "unknown"))[:8],
         ),  # a recipe rounds as its machine does
+        "model": grouped(trained, model),
         "episodes learned from": grouped(trained, episodes),
+        "windows and chunks": grouped(trained, windows),
         "steps between retrievals, where there is a memory": grouped(
             [record for record in trained if _memory(record)], retrieval
         ),
@@ -50,13 +52,37 @@ def dataset(record: Record) -> str:
     return f"{source_of(record)}: {size}recipe {digest}"
 
 
+def model(record: Record) -> str:
+    """Name the size of a method's policy."""
+    size = record["config"].get("options", {}).get("model", {})
+    named = (f"{size[part]} {part}" for part in ("layers", "heads") if part in size)
+    return ", ".join([*named, *([f"width {size['width']}"] if "width" in size else [])])
+
+
 def episodes(record: Record) -> str:
     """Say which episodes of the data a method learns from; all where a record says nothing."""
     options = record["config"].get("options", {})
     best, every = options.get("best_fraction", 1.0), options.get("episode_every", 1)
+    least = options.get("least_return")
     parts = [f"one in {every}"] if every != 1 else []
     parts += [f"the best {best:.0%} of a task"] if best != 1 else []
+    parts += [f"those that earned {least:.0%} of the best of any task"] if least else []
     return ", ".join(parts) or "all"
+
+
+def windows(record: Record) -> str:
+    """Say how windows of episodes and the chunks they read are drawn, but for uniformly."""
+    options = record["config"].get("options", {})
+    training = options.get("training") or {}
+    shares = (
+        (options.get("beginnings"), "of windows from beginnings"),
+        (options.get("renamed"), "of windows moved elsewhere"),
+        (training.get("cut_short"), "of chunks end with an early reward"),
+    )
+    parts = [f"{share:.0%} {what}" for share, what in shares if share]
+    parts += ["chunks begin with their episode"] if training.get("from_start") else []
+    parts += ["chunks shown leg by leg"] if options.get("legs") else []
+    return ", ".join(parts) or "drawn uniformly"
 
 
 def retrieval(record: Record) -> str:
@@ -106,13 +132,34 @@ def in_words(records: Sequence[Record], wall_minutes: float | None = None) -> st
     parts = [f"The same for every method: {'; '.join(shared)}."] if shared else []
     if wall_minutes is not None and "updates" in found:
         parts.append(
-            f"Every method trains for {wall_minutes:g} minutes on the same machine, the embedder "
-            f"of a memory included, which gives it this many updates: {_list(found['updates'])}."
+            f"Every method is given {wall_minutes:g} minutes of training, the embedder of a memory "
+            "and the filling of its index included: as many updates as fit by a pace that was "
+            "measured before. Updates, and the seconds that they took by the log of the run, "
+            f"looks at validation tasks and cached vectors left out: {_list(_taken(records))}."
         )
     if unequal:
         listed = "\n".join(f"- {name}: {_list(groups)}" for name, groups in unequal.items())
         parts.append(f"**Not the same for every method**, so compare with care:\n\n{listed}")
     return "\n\n".join([*parts, *_embedders(records, wall_minutes), *_codes(records)])
+
+
+def _taken(records: Sequence[Record]) -> Groups:
+    """Say how long each method trained for its updates."""
+    trained = [record for record in records if learns(record) and "config" in record]
+    return grouped(trained, lambda record: f"{_updates(record):,} in {_trained_for(record)}")
+
+
+def _trained_for(record: Record) -> str:
+    """Return the seconds of training by the speed that its log shows; unknown to older records."""
+    speed, wall = (record.get("speed") or {}).get("samples_per_second"), record["wall_seconds"]
+    if not speed:
+        return "an unknown time"
+    samples = _updates(record) * record["config"]["learn"]["batch_size"]
+    return f"{samples / speed + wall.get('embedder', 0.0) + wall.get('prepare', 0.0):.0f} s"
+
+
+def _updates(record: Record) -> int:
+    return int(record["config"]["learn"]["updates"])
 
 
 def _embedders(records: Sequence[Record], wall_minutes: float | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from radt.checkpoint import read_header
 from radt.config import TRAINING_TASKS
+from radt.envs.suite import SUITES
 from radt.experiments.presets import usual_source
 from radt.experiments.run import CHECKPOINT
 from radt.methods import METHODS
@@ -56,8 +57,8 @@ class Expense:
     updates: int | None = None
     batch_size: int | None = None
     cached: bool | None = None  # whether decisions keep keys and values of earlier ones
-    samples_per_second: float | None = None  # training sequences, mean over seeds
-    decisions_per_second: float | None = None  # all tasks of an evaluation at once, mean over seeds
+    samples_per_second: float | None = None  # training sequences, of the fastest seed
+    decisions_per_second: float | None = None  # all tasks at once, of the fastest seed
 
     @property
     def context_steps(self) -> int | None:
@@ -231,8 +232,8 @@ def _expense(records: Sequence[Record]) -> Expense:
     """Put together what the seeds of one method say about its cost."""
     minutes = float(np.mean([sum(record["wall_seconds"].values()) for record in records])) / 60.0
     known: dict[str, Any] = {
-        name: _mean_of_known([record.get("speed", {}).get(name) for record in records])
-        for name in ("samples_per_second", "decisions_per_second")
+        "samples_per_second": _fastest(records, "samples_per_second", _samples_of_all_training),
+        "decisions_per_second": _fastest(records, "decisions_per_second", _decisions_of_all_trials),
     }
     if learns(records[0]):
         config = records[0].get("config", {})
@@ -241,9 +242,36 @@ def _expense(records: Sequence[Record]) -> Expense:
         options = config.get("options", {})
         known["cached"] = bool(options.get("cache")) or options.get("window_step", 1) > 1
         known["parameters"] = next((r["parameters"] for r in records if r.get("parameters")), None)
-        cost: Record = next((record["cost"] for record in records if record.get("cost")), {})
-        known |= {name: cost[name] for name in COUNTED if name in cost}
+        costs: list[Record] = [record["cost"] for record in records if record.get("cost")]
+        known |= {name: costs[0][name] for name in COUNTED if costs and name in costs[0]}
+        # How often a memory's answer changes, and is read anew, depends on what was learned.
+        each = [cost.get("flops_per_decision") for cost in costs]
+        known["flops_per_decision"] = _mean_of_known(each)
     return Expense(minutes, **known)
+
+
+def _fastest(
+    records: Sequence[Record], name: str, overall: Callable[[Record], float | None]
+) -> float | None:
+    """Return the speed of the fastest run; older ones have timed only the whole of it."""
+    measured = [(record.get("speed") or {}).get(name) for record in records]
+    known = list(filter(None, measured)) or list(filter(None, map(overall, records)))
+    return max(known, default=None)
+
+
+def _samples_of_all_training(record: Record) -> float | None:
+    """Return sequences per second of training, looks at validation tasks included."""
+    learn, seconds = record.get("config", {}).get("learn"), record["wall_seconds"].get("train")
+    return learn["updates"] * learn["batch_size"] / seconds if learn and seconds else None
+
+
+def _decisions_of_all_trials(record: Record) -> float | None:
+    """Return decisions per second of an evaluation, as if every trial had its full length."""
+    seconds = record["wall_seconds"].get("evaluate")
+    if not seconds or record["env"] not in SUITES.names():
+        return None
+    trials = sum(map(len, record["returns"])) * (1 + len(record.get("variants", {})))
+    return float(trials * SUITES[record["env"]].spaces.horizon / seconds)
 
 
 def _mean_of_known(values: Sequence[float | None]) -> float | None:
