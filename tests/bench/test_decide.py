@@ -17,7 +17,7 @@ from radt.bench.clock import Clock, WatchedEmbedder
 from radt.bench.decide import ALONE, WHOLE, bench_decide, contestants, plain_for, time_scene
 from radt.costs import random_trial, warm_actor
 from radt.experiments.run import RunError
-from radt.loading import Loaded
+from radt.loading import Loaded, shipped
 from tests.contracts.method import CONTEXT, build_method, card_of
 from tests.toys import TOY_GRID
 
@@ -115,8 +115,10 @@ def test_steps_beyond_a_trial_are_refused() -> None:
 def test_the_record_is_written_and_the_ratio_comes_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def small(env: str, steps: int, device: str, quiet: bool) -> dict[str, Any]:
-        return bench_decide(env, (("smoke", 1),), steps, 2, 2, device, quiet)
+    def small(
+        env: str, steps: int, device: str, quiet: bool, weights: Path | None
+    ) -> dict[str, Any]:
+        return bench_decide(env, (("smoke", 1),), steps, 2, 2, device, quiet, weights)
 
     monkeypatch.setattr(decide, "bench_decide", small)
     alike = Agreement(decisions=5, same_chunk=0.8, same_action=1.0, cosine=0.99)
@@ -129,7 +131,13 @@ def test_the_record_is_written_and_the_ratio_comes_last(
     whole = next(timing for timing in record["timings"] if timing["who"] == WHOLE)
     assert record["ratio"] == whole["ratio"]
     assert record["agreement"]["decisions"] == 5
+    assert (record["agreement"]["method"], record["agreement"]["weights"]) == ("ra-dt+", "shipped")
     assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
+
+
+def test_weights_of_another_room_are_refused() -> None:
+    with pytest.raises(RunError, match="give a run of a method with a memory"):
+        bench_decide("dark-room-20x20", weights=shipped(ENV))
 
 
 def test_a_memory_is_weighed_against_a_window_that_moves_alike() -> None:

@@ -33,7 +33,7 @@ from radt.costs import warm_actor
 from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.run import RunError
 from radt.loading import load, shipped
-from radt.methods import Actor, Method
+from radt.methods import METHODS, Actor, Method
 from radt.methods.dt import DT, DTActor, DTOptions
 from radt.methods.moving_window import MovingWindow
 from radt.methods.trials import RunningTrials, last_real
@@ -83,6 +83,7 @@ def bench_decide(
     agreement_trials: int = 10,
     device: str = "cpu",
     quiet: bool = True,
+    weights: Path | None = None,
 ) -> dict[str, Any]:
     """Measure decisions, and how well embedding step by step agrees with windows.
 
@@ -90,11 +91,18 @@ def bench_decide(
         env: The suite whose spaces and context lengths are taken.
         scenes: Pairs of a budget, whose models decide, and a number of slots.
         steps: Decisions that are timed, behind step C of a trial.
-        agreement_tasks: Unseen tasks on which the shipped weights compare both embeddings.
+        agreement_tasks: Unseen tasks on which trained weights compare both embeddings.
         agreement_trials: Trials of each.
         device: Where networks compute.
         quiet: Draw no bars.
+        weights: A run whose weights these are; None: those that ship, of `ra-dt+`.
     """
+    loaded = load(weights or shipped(env), device)
+    if loaded.card.env != env or not METHODS[loaded.card.method].embeds:
+        raise RunError(
+            f"{loaded.path} holds {loaded.card.method} for {loaded.card.env}; give a run of a "
+            f"method with a memory, such as ra-dt, in {env}"
+        )
     tracker, timings = Tracker(quiet=quiet), list[Timing]()
     tracker.start("decide", total=len(scenes) * len(ATTENTION) + 1)
     done = 0
@@ -104,7 +112,6 @@ def bench_decide(
                 timings += time_scene(env, budget, slots, attention, steps, device)
             done += 1
             tracker.advance(done, f"{budget}, {slots} slots, {attention}")
-    loaded = load(shipped(env), device)
     suite = SUITES[env]
     tasks = suite.eval_tasks[:agreement_tasks]
     agreement = measure_agreement(loaded, suite, tasks, agreement_trials)
@@ -115,7 +122,12 @@ def bench_decide(
         "timed_decisions": steps,
         "remembered_trials": REMEMBERED,
         "timings": [asdict(timing) for timing in timings],
-        "agreement": {"checkpoint": loaded.path.name, "tasks": len(tasks), **asdict(agreement)},
+        "agreement": {
+            "method": loaded.card.method,
+            "weights": "shipped" if weights is None else weights.name,
+            "tasks": len(tasks),
+            **asdict(agreement),
+        },
     }
     headline = next(t for t in timings if (t.attention, t.who) == (ATTENTION[0], WHOLE))
     return with_provenance("decide", measured, headline.ratio)
@@ -298,13 +310,15 @@ def main(
     device: str = "cpu",
     json_only: bool = False,
     quiet: bool = False,
+    weights: Path | None = None,
 ) -> int:
     """Run the benchmark, write its JSON and print the ratio last."""
-    record = bench_decide(env, steps=steps, device=device, quiet=quiet)
+    record = bench_decide(env, steps=steps, device=device, quiet=quiet, weights=weights)
     found = record["agreement"]
     title = (
         f"one decision of all slots in {env}, milliseconds\n"
-        f"incremental against windowed embedding behind step C, {found['decisions']:,} decisions: "
+        f"incremental against windowed embedding behind step C, {found['decisions']:,} decisions "
+        f"of {found['method']}: "
         f"same chunk {found['same_chunk']:.1%}, same greedy action {found['same_action']:.1%}, "
         f"cosine {found['cosine']:.4f}"
     )

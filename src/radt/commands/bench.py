@@ -111,10 +111,14 @@ class BenchDecideVerb(ComputingVerb):
     Try:
       radt bench decide
       radt bench decide --threads 1
+      radt bench decide --weights runs/dark-room-10x10/ra-dt-seed0
     """
 
     env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
     steps: int = 25  # decisions that are timed, once the window is full
+    weights: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="")] = None
+    """Trained weights whose incremental embedding is held against the windowed one (default: those
+    that ship)."""
     out: Path = Path("runs/bench/decide.json")  # where the JSON goes
 
     def execute(self) -> None:
@@ -122,7 +126,7 @@ class BenchDecideVerb(ComputingVerb):
         from radt.bench.decide import main
 
         common = self.common
-        main(self.out, self.env, self.steps, common.device, common.json, common.quiet)
+        main(self.out, self.env, self.steps, common.device, common.json, common.quiet, self.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
