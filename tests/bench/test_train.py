@@ -13,10 +13,13 @@ import torch
 from radt.api import preset
 from radt.bench import train
 from radt.bench.histories import made_up_histories, prepared, random_walks
-from radt.bench.train import bench_train
+from radt.bench.train import Speed, bench_train
+from radt.config import RunConfig
 from radt.distributed import rows
 from radt.envs import SUITES
 from radt.experiments.run import RunError
+from radt.memory.language import LanguageOptions
+from radt.memory.language_model import LanguageModelError
 from tests.toys import TOY_GRID
 
 ENV = "dark-room-10x10"
@@ -92,6 +95,24 @@ def test_every_learning_method_is_in_the_record_and_the_ratio_comes_last(
     ratio = speeds["ra-dt"]["sequences_per_second"] / speeds["ad"]["sequences_per_second"]
     assert record["ratio"] == pytest.approx(ratio)
     assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
+
+
+def test_a_missing_language_model_gives_way_to_the_laptops(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def without_bert(config: RunConfig, *more: Any) -> Speed:
+        if isinstance(config.embedder, LanguageOptions):
+            tried.append(config.embedder.model)
+            if config.embedder.model == "bert-base-uncased":
+                raise LanguageModelError("fetch it first")
+        return Speed(config.env, config.method, *[1] * 11)
+
+    monkeypatch.setattr(train, "time_method", without_bert)
+    names = ["ad", "ra-dt", "ra-dt-lm"]
+    record = bench_train([ENV], names, transitions=200)
+    assert [speed["method"] for speed in record["speeds"]] == names
+    assert tried == ["bert-base-uncased", LanguageOptions().model]
+    assert record["missing_models"] == {"ra-dt-lm": "fetch it first"}
 
 
 def test_both_compared_methods_are_needed() -> None:
