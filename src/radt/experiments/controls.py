@@ -1,0 +1,126 @@
+"""What is the memory's, what the counts' and what the weights': one agent, a part of it left out.
+
+The same tasks, trials and random numbers each time; nothing is trained. An agent whose memory stays
+empty shows what its gains owe to the memory, one that does not count what it tried what they owe to
+the counts, and one with untrained weights what looking around alone finds.
+
+    python -m radt.experiments.controls --env dark-room-10x10 --out FILE [--weights RUN]
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+import tyro
+
+from radt.agent import ActionRule
+from radt.checkpoint import load_checkpoint
+from radt.config import compose
+from radt.decode import decode
+from radt.envs.suite import SUITES, found_above
+from radt.experiments.evaluate import Trials, live
+from radt.experiments.presets import preset_layers
+from radt.experiments.provenance import machine
+from radt.experiments.run import CHECKPOINT, Run, RunError, build
+from radt.files import atomic_write
+from radt.methods import METHODS, Method
+from radt.metrics import after_finding, crossed_interval, found_by, improvement, late_score
+from radt.track import Tracker
+from radt.version import code_version
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Whose weights are looked at, where, and where the answer goes."""
+
+    env: str
+    weights: Path  # a run's folder or a checkpoint
+    out: Path = Path("controls.json")
+    trials: int | None = None  # None: as many as the environment's evaluation has
+    tasks: int | None = None  # the first so many of the unseen ones; None: all
+
+
+def controls(method: Method, env: str, budget: str = "laptop") -> Iterator[tuple[str, Method]]:
+    """Name each control and build it."""
+    yield "as it is", method
+    yield "nothing remembered", without(method, memory={"store_above": math.inf})
+    yield "nothing counted", without(method, options={"novelty": 0.0, "restless": 0.0})
+    config, _ = compose(preset_layers(env, method.name, budget))
+    yield "untrained", build(Run(config, Path()))
+
+
+def without(method: Any, memory: dict[str, Any] | None = None, options: Any = None) -> Method:
+    """Copy a method with some options of its own or of its memory changed."""
+    changed = copy.copy(method)
+    kept = replace(method.options.memory, **(memory or {}))
+    changed.options = replace(method.options, memory=kept, **(options or {}))
+    return cast(Method, changed)
+
+
+def compare_controls(ask: Ask) -> dict[str, Any]:
+    """Let every control live through the same trials."""
+    file = ask.weights / CHECKPOINT if ask.weights.is_dir() else ask.weights
+    method, card = load_checkpoint(file)
+    if card.env != ask.env or not METHODS[card.method].embeds:
+        raise RunError(
+            f"{file} holds {card.method} for {card.env}; a memory in {ask.env} is needed"
+        )
+    suite = SUITES[ask.env]
+    tasks = suite.eval_tasks[: ask.tasks]
+    rule = decode(ActionRule, card.action_rule, str(file))
+    trials = Trials(suite, tasks, ask.trials or suite.trials, rule, card.seed)
+    lines = [
+        {"control": name, **_scores(live(each, trials, Tracker()).returns, trials)}
+        for name, each in controls(method, ask.env)
+    ]
+    return {
+        "env": ask.env,
+        "method": card.method,
+        "weights": ask.weights.name,
+        "trained_by": card.code_version,
+        "seed": card.seed,
+        "controls": lines,
+        "machine": machine(),
+        "code_version": code_version(),
+    }
+
+
+def _scores(returns: np.ndarray[Any, np.dtype[np.float64]], trials: Trials) -> dict[str, Any]:
+    """Say what came out, with 95 % over tasks; `returns` are [task, trial]."""
+    rng, above = np.random.default_rng(0), found_above(trials.suite, trials.tasks)
+    score, gain = (crossed_interval(of(returns)[None], rng) for of in (late_score, improvement))
+    after = after_finding(returns, above)
+    return {
+        "score": score.mean,
+        "ci95_tasks": [score.low, score.high],
+        "improvement": gain.mean,
+        "improves_ci95_tasks": [gain.low, gain.high],
+        "found": int(found_by(returns, above)[-1]),
+        "after_finding": None if math.isnan(after) else after,
+        "returns": returns.tolist(),
+    }
+
+
+def main(ask: Ask) -> None:
+    """Compare, write what came out and print it."""
+    torch.set_num_threads(1)
+    record = compare_controls(ask)
+    atomic_write(ask.out, (json.dumps(record) + "\n").encode())
+    for line in record["controls"]:
+        low, high = line["ci95_tasks"]
+        print(
+            f"{line['control']:<20} {line['score']:6.1f} [{low:.1f}, {high:.1f}]  improves "
+            f"{line['improvement']:+.1f}  found {line['found']}"
+        )
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Ask))

@@ -1,0 +1,49 @@
+"""Agents with a part left out: what stays, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from radt.checkpoint import load_checkpoint
+from radt.experiments.controls import Ask, controls, main
+from radt.experiments.run import RunError
+from radt.loading import shipped
+
+ENV = "dark-room-10x10"
+
+
+def test_a_control_changes_one_thing_and_not_the_method_itself() -> None:
+    method: Any = load_checkpoint(shipped(ENV))[0]
+    before = method.options
+    made: dict[str, Any] = dict(controls(method, ENV))
+    assert method.options is before
+    assert made["nothing remembered"].options.novelty == before.novelty > 0
+    assert made["nothing counted"].options.novelty == 0
+    assert made["nothing counted"].options.memory == before.memory
+    assert made["untrained"].options == before
+    own, other = (each.policy.state_dict() for each in (method, made["untrained"]))
+    assert any(not torch.equal(own[name], other[name]) for name in own)
+
+
+def test_what_came_out_is_written_and_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "controls.json"
+    main(Ask(ENV, shipped(ENV), out, trials=3, tasks=2))
+    record = json.loads(out.read_text())
+    names = [line["control"] for line in record["controls"]]
+    assert names == ["as it is", "nothing remembered", "nothing counted", "untrained"]
+    first = [line["returns"][0][0] for line in record["controls"]]
+    assert first[0] == first[1]  # nobody remembers anything in the first trial
+    assert record["method"] == "ra-dt+"
+    assert all(name in capsys.readouterr().out for name in names[:1])
+
+
+def test_weights_of_another_room_are_refused() -> None:
+    with pytest.raises(RunError, match="a run with a memory in dark-room-20x20"):
+        main(Ask("dark-room-20x20", shipped(ENV)))
