@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -231,6 +232,15 @@ def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"radt {radt.__version__}\n"
     assert radt.__version__ == version("radt")
+
+
+def test_the_package_can_be_run_as_a_module(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["radt", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("radt", run_name="__main__")
+    assert capsys.readouterr().out.startswith("radt ")
 
 
 def test_datasets_are_listed_described_and_verified(
