@@ -71,7 +71,7 @@ def compare_controls(ask: Ask) -> dict[str, Any]:
     method, card = load_checkpoint(file)
     if card.env != ask.env or not METHODS[card.method].embeds:
         raise RunError(
-            f"{file} holds {card.method} for {card.env}; a memory in {ask.env} is needed"
+            f"{file} holds {card.method} for {card.env}; give a run with a memory in {ask.env}"
         )
     suite = SUITES[ask.env]
     tasks = suite.eval_tasks[: ask.tasks]
