@@ -17,7 +17,8 @@ from radt.metrics import (
     improvement,
     late_score,
 )
-from radt.plots.records import Expense, Outcome, Record, outcomes, variants
+from radt.plots.expense import Expense
+from radt.plots.records import Outcome, Record, outcomes, variants
 
 BASE = "ra-dt"  # every method is held against the paper's
 SHOWN_TRIALS = (1, 10, 20, 40)
