@@ -69,15 +69,19 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
     """Rebuild a method from its checkpoint; shapes are compared before weights are read."""
     shapes, header = read_header(path)
     card = _read_card(path, header)
-    options = _options(path, card)
     _check_layers(path, shapes, card)
-    _check_shapes(path, shapes, card, options)
+    _check_shapes(path, shapes, card, _options(path, card))
     tensors, _ = read_tensors(path)
-    method = build_method(card.method, card.spaces, *options, card.seed)
+    method = untrained(path, card)
     for part, network in method.networks.items():
         network.load_state_dict(_part(part, tensors))
         network.eval()
     return method, card
+
+
+def untrained(path: Path, card: Card) -> Method:
+    """Build the method of a checkpoint's card as it was before it was trained."""
+    return build_method(card.method, card.spaces, *_options(path, card), card.seed)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ from radt.distributed import ALONE, Team
 from radt.methods.method import Method
 from radt.track import Tracker
 
-MOST_WARMUP = 6  # who asks for few updates does not spend them on warming up
+MOST_WARMUP = 5  # who asks for few updates does not spend them on warming up
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LearnConfig:
     batch_size: int = 128
     learning_rate: float = 1e-4
     final_learning_rate: float = 1e-6
-    warmup: int = 4000  # updates of linear warm-up before the cosine; at most a sixth of all
+    warmup: int = 4000  # updates of linear warm-up before the cosine; at most a fifth of all
     weight_decay: float = 0.01  # on the weights of linear layers only
     clip: float = 0.25
     evaluate_every: int = 25_000  # updates between evaluations on validation tasks; 0: none

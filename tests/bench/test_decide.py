@@ -14,7 +14,15 @@ import torch
 from radt.bench import decide
 from radt.bench.agreement import Agreement, measure_agreement, variant
 from radt.bench.clock import Clock, WatchedEmbedder
-from radt.bench.decide import ALONE, WHOLE, bench_decide, contestants, plain_for, time_scene
+from radt.bench.decide import (
+    ALONE,
+    WHOLE,
+    bench_decide,
+    check_askable,
+    contestants,
+    plain_for,
+    time_scene,
+)
 from radt.costs import random_trial, warm_actor
 from radt.experiments.run import RunError
 from radt.loading import Loaded, shipped
@@ -136,8 +144,15 @@ def test_the_record_is_written_and_the_ratio_comes_last(
 
 
 def test_weights_of_another_room_are_refused() -> None:
-    with pytest.raises(RunError, match="give a run of a method with a memory"):
+    with pytest.raises(RunError, match="give a run of ra-dt in dark-room-20x20"):
         bench_decide("dark-room-20x20", weights=shipped(ENV))
+    legs: Any = untrained(context_len=6)
+    options = legs.method.options
+    once = dataclasses.replace(options.memory, retrieve_every=0)
+    start = dataclasses.replace(options.training, from_start=True)
+    legs.method.options = dataclasses.replace(options, memory=once, training=start, legs=True)
+    with pytest.raises(RunError, match="may ask at every step"):
+        check_askable(legs, legs.card.env)
 
 
 def test_a_memory_is_weighed_against_a_window_that_moves_alike() -> None:

@@ -13,7 +13,7 @@ import torch
 from radt.api import preset
 from radt.bench import train
 from radt.bench.histories import made_up_histories, prepared, random_walks
-from radt.bench.train import Speed, bench_train
+from radt.bench.train import Speed, _language_model, bench_train
 from radt.config import RunConfig
 from radt.distributed import rows
 from radt.envs import SUITES
@@ -105,14 +105,15 @@ def test_a_missing_language_model_gives_way_to_the_laptops(monkeypatch: pytest.M
             tried.append(config.embedder.model)
             if config.embedder.model == "bert-base-uncased":
                 raise LanguageModelError("fetch it first")
-        return Speed(config.env, config.method, *[1] * 11)
+        return Speed(config.env, config.method, *[1] * 11, language_model=_language_model(config))
 
     monkeypatch.setattr(train, "time_method", without_bert)
     names = ["ad", "ra-dt", "ra-dt-lm"]
     record = bench_train([ENV], names, transitions=200)
     assert [speed["method"] for speed in record["speeds"]] == names
     assert tried == ["bert-base-uncased", LanguageOptions().model]
-    assert record["missing_models"] == {"ra-dt-lm": "fetch it first"}
+    assert record["speeds"][-1]["language_model"] == LanguageOptions().model
+    assert record["missing_models"] == {"ra-dt-lm": ["fetch it first"]}
 
 
 def test_both_compared_methods_are_needed() -> None:

@@ -38,7 +38,9 @@ def test_all_that_is_chosen_of_the_data_is_told() -> None:
         "windows moved elsewhere, 25% of chunks end with an early reward, chunks begin with their "
         "episode, chunks shown leg by leg` (ra-dt+)" in told
     )
-    assert "- model: `1 layers, 2 heads, width 16` (dt); `1 layers, 1 heads, width 16`" in told
+    assert "- model: `layers 1, heads 2, width 16` (dt); `layers 1, heads 1, width 16`" in told
+    own["config"]["options"]["model"] = "theirs"
+    assert "`of its own kind` (ra-dt+)" in in_words([learner("dt"), own])
 
 
 def test_equal_time_says_how_long_it_was() -> None:
@@ -46,7 +48,11 @@ def test_equal_time_says_how_long_it_was() -> None:
     spent = {"wall_seconds": {"embedder": 3.0, "prepare": 2.0, "train": 99.0, "evaluate": 30.0}}
     told = in_words([learner("dt"), learner("ra-dt") | speed | spent], wall_minutes=0.5)
     assert "Every method is given 0.5 minutes of training" in told
-    assert "`6 in an unknown time` (dt); `6 in 17 s` (ra-dt)" in told
+    assert "left out: `dt` 6 in ? s; `ra-dt` 6 in 17 s." in told
+    again = learner("ra-dt") | {"seed": 1} | spent | {"speed": {"samples_per_second": 6.0}}
+    assert "`ra-dt` 6 in 13 to 17 s." in in_words([learner("ra-dt") | speed | spent, again], 0.5)
+    short = spent["wall_seconds"] | {"train": 9.0}  # which no speed can exceed
+    assert "6 in 14 s." in in_words([learner("ra-dt") | speed | {"wall_seconds": short}], 0.5)
 
 
 def test_precision_is_a_condition_and_older_records_are_single() -> None:

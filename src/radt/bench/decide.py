@@ -32,7 +32,7 @@ from radt.config import Budget
 from radt.costs import warm_actor
 from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.run import RunError
-from radt.loading import load, shipped
+from radt.loading import Loaded, load, shipped
 from radt.methods import METHODS, Actor, Method
 from radt.methods.dt import DT, DTActor, DTOptions
 from radt.methods.moving_window import MovingWindow
@@ -98,11 +98,7 @@ def bench_decide(
         weights: A run whose weights these are; None: those that ship, of `ra-dt+`.
     """
     loaded = load(weights or shipped(env), device)
-    if loaded.card.env != env or not METHODS[loaded.card.method].embeds:
-        raise RunError(
-            f"{loaded.path} holds {loaded.card.method} for {loaded.card.env}; give a run of a "
-            f"method with a memory, such as ra-dt, in {env}"
-        )
+    check_askable(loaded, env)
     tracker, timings = Tracker(quiet=quiet), list[Timing]()
     tracker.start("decide", total=len(scenes) * len(ATTENTION) + 1)
     done = 0
@@ -131,6 +127,20 @@ def bench_decide(
     }
     headline = next(t for t in timings if (t.attention, t.who) == (ATTENTION[0], WHOLE))
     return with_provenance("decide", measured, headline.ratio)
+
+
+def check_askable(loaded: Loaded, env: str) -> None:
+    """Refuse weights that cannot be asked at every step, before anything is timed."""
+    try:
+        variant(loaded.method, 1, incremental=True)
+        steps = METHODS[loaded.card.method].trains_embedder  # a language model reads windows only
+    except (AttributeError, ValueError):  # it has no memory, or one that is asked once a trial
+        steps = False
+    if loaded.card.env != env or not steps:
+        raise RunError(
+            f"{loaded.path} holds {loaded.card.method} for {loaded.card.env}; give a run of ra-dt "
+            f"in {env}, or of a method that embeds step by step and may ask at every step"
+        )
 
 
 def attend(attention: str) -> AbstractContextManager[Any]:

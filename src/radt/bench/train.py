@@ -28,6 +28,7 @@ from radt.distributed import rows
 from radt.envs.suite import SUITES
 from radt.experiments.run import RunError
 from radt.learn import optimiser
+from radt.memory.language import LanguageOptions
 from radt.memory.language_model import LanguageModelError
 from radt.methods import METHODS
 from radt.track import Tracker
@@ -55,6 +56,7 @@ class Speed:
     update_seconds: float  # of the whole batch, micro-batch after micro-batch
     sequences_per_second: float
     targets_per_second: float
+    language_model: str | None = None  # that embeds for it
 
 
 def bench_train(
@@ -80,7 +82,7 @@ def bench_train(
         quiet: Draw no bars.
     """
     names = _learning(methods)
-    tracker, speeds, missing = Tracker(quiet=quiet), list[Speed](), dict[str, str]()
+    tracker, speeds, missing = Tracker(quiet=quiet), list[Speed](), dict[str, list[str]]()
     tracker.start("train", total=len(envs) * len(names))
     for env in envs:
         with made_up_histories(SUITES[env], transitions or _collected(env)) as dataset:
@@ -92,7 +94,7 @@ def bench_train(
                         speeds.append(time_method(candidate, dataset, micro_batch, timed, device))
                         break
                     except LanguageModelError as error:  # it has to be fetched first
-                        missing[name] = str(error)
+                        missing.setdefault(name, []).append(str(error))
                 tracker.advance(len(speeds), f"{name} in {env}")
     tracker.finish()
     measured = {
@@ -161,7 +163,12 @@ def time_method(
         update_seconds=update,
         sequences_per_second=size / update,
         targets_per_second=targets / update,
+        language_model=_language_model(config),
     )
+
+
+def _language_model(config: RunConfig) -> str | None:
+    return config.embedder.model if isinstance(config.embedder, LanguageOptions) else None
 
 
 def _mean_seconds(action: Callable[[int], object], times: int) -> float:
@@ -180,7 +187,7 @@ def _table(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
             speed["env"],
-            speed["method"],
+            speed["method"] + (f" ({speed['language_model']})" if speed["language_model"] else ""),
             f"{speed['tokens']:,}",
             f"{speed['keys']:,}" if speed["keys"] else "-",
             f"{speed['sequences_per_second']:.3g}",

@@ -55,20 +55,22 @@ def work(
     """Finish runs one by one, or side by side; an error of one does not stop the others."""
     engine = engine or LocalEngine(1)
     news, speaks = News(), not (common.quiet or common.json)
-    started, done = time.monotonic(), 0.0
+    begun = done = spent = 0.0
     if engine.workers > 1:
         comparison, common = side_by_side(comparison, common)
         collect_first(todo, common, engine)
     jobs = [RunJob(comparison, one, common) for one in todo]
     for place, (state, why) in engine.map(finish_run, jobs):
         name = todo[place].name
-        if state == "begun" and speaks:
-            spent = (time.monotonic() - started) / 60.0
+        if state == "begun":
+            begun = time.monotonic()
             rest = f", {time_left(todo[place:], done, spent)}" if engine.workers == 1 else ""
-            say(f"[{place + 1}/{len(todo)}] {name}{rest}")
+            if speaks:
+                say(f"[{place + 1}/{len(todo)}] {name}{rest}")
         elif state == "finished":
             news.finished.append(name)
             done += todo[place].minutes
+            spent += (time.monotonic() - begun) / 60.0
         elif state == "busy":
             news.busy.append(name)
         elif state == "failed":
@@ -104,8 +106,7 @@ def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
     """Bring one run to its end, publish it, and say what came of it."""
     yield "begun", ""
     try:
-        finish(job.comparison, job.planned, job.common)
-        yield "finished", ""
+        yield finish(job.comparison, job.planned, job.common), ""
     except BusyError:
         yield "busy", ""
     except (ValueError, OSError, ImportError) as error:
@@ -114,17 +115,19 @@ def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
         yield "failed", f"{type(error).__name__}: {error}"
 
 
-def finish(comparison: Comparison, planned: Entry, common: Common) -> None:
-    """Bring one run to its end and publish it."""
+def finish(comparison: Comparison, planned: Entry, common: Common) -> str:
+    """Bring one run to its end and publish it, unless another process has; say which it was."""
     method, seed = planned.config.method, planned.config.seed
     updates, threads = None, common.threads
     if comparison.wall_minutes is not None and METHODS[method].learns:
         updates, threads = timed(comparison, method, common)
     one = entry(comparison, method, seed, updates)  # another process may have finished it
-    if one.state != "published":
-        quiet = common.quiet or common.json
-        run(one.config, one.out, common.workers, quiet, threads=threads, device=common.device)
-        publish(one.out, one.published)
+    if one.state == "published":
+        return "published"
+    quiet = common.quiet or common.json
+    run(one.config, one.out, common.workers, quiet, threads=threads, device=common.device)
+    publish(one.out, one.published)
+    return "finished"
 
 
 def timed(comparison: Comparison, method: str, common: Common) -> tuple[int, int]:

@@ -4,7 +4,7 @@ The same tasks, trials and random numbers each time; nothing is trained. An agen
 empty shows what its gains owe to the memory, one that does not count what it tried what they owe to
 the counts, and one with untrained weights what looking around alone finds.
 
-    python -m radt.experiments.controls --env dark-room-10x10 --out FILE [--weights RUN]
+    python -m radt.experiments.controls --env dark-room-10x10 --weights RUN [--out FILE]
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ import torch
 import tyro
 
 from radt.agent import ActionRule
-from radt.checkpoint import load_checkpoint
-from radt.config import compose
+from radt.checkpoint import load_checkpoint, untrained
 from radt.decode import decode
 from radt.envs.suite import SUITES, found_above
 from radt.experiments.evaluate import Trials, live
-from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import machine
-from radt.experiments.run import CHECKPOINT, Run, RunError, build
+from radt.experiments.run import CHECKPOINT, RunError
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
 from radt.metrics import after_finding, crossed_interval, found_by, improvement, late_score
@@ -48,20 +46,25 @@ class Ask:
     tasks: int | None = None  # the first so many of the unseen ones; None: all
 
 
-def controls(method: Method, env: str, budget: str = "laptop") -> Iterator[tuple[str, Method]]:
-    """Name each control and build it."""
+def controls(method: Method, blank: Method) -> Iterator[tuple[str, Method]]:
+    """Name each control and build it; `blank` is the method before its training."""
     yield "as it is", method
     yield "nothing remembered", without(method, memory={"store_above": math.inf})
     yield "nothing counted", without(method, options={"novelty": 0.0, "restless": 0.0})
-    config, _ = compose(preset_layers(env, method.name, budget))
-    yield "untrained", build(Run(config, Path()))
+    yield "untrained", blank
 
 
-def without(method: Any, memory: dict[str, Any] | None = None, options: Any = None) -> Method:
-    """Copy a method with some options of its own or of its memory changed."""
-    changed = copy.copy(method)
-    kept = replace(method.options.memory, **(memory or {}))
-    changed.options = replace(method.options, memory=kept, **(options or {}))
+def without(
+    method: Method, memory: dict[str, Any] | None = None, options: dict[str, Any] | None = None
+) -> Method:
+    """Copy a method with some options of its own or of its memory changed, as far as it has them.
+
+    A method of a third party may count nothing.
+    """
+    changed: Any = copy.copy(method)
+    own = {name: to for name, to in (options or {}).items() if hasattr(changed.options, name)}
+    kept = replace(changed.options.memory, **(memory or {}))
+    changed.options = replace(changed.options, memory=kept, **own)
     return cast(Method, changed)
 
 
@@ -79,7 +82,7 @@ def compare_controls(ask: Ask) -> dict[str, Any]:
     trials = Trials(suite, tasks, ask.trials or suite.trials, rule, card.seed)
     lines = [
         {"control": name, **_scores(live(each, trials, Tracker()).returns, trials)}
-        for name, each in controls(method, ask.env)
+        for name, each in controls(method, untrained(file, card))
     ]
     return {
         "env": ask.env,

@@ -81,7 +81,8 @@ def claim(run: Run) -> None:
                 + "\n  ".join(changes)
                 + "\nChoose another --out, or give the same options to go on with that run."
             )
-        return
+        if before == run.config or (run.out / RESULT).exists():
+            return  # otherwise it goes on in another rhythm, and says so
     content = json.dumps(run.config.to_json(), indent=2) + "\n"
     atomic_write(file, content.encode())
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from radt.plots.records import Record, by_method, learns, source_of
 
+SIZES = ("layers", "heads", "width")
 Groups = dict[str, list[str]]  # a value, and the methods that have it
 
 
@@ -54,9 +56,9 @@ def dataset(record: Record) -> str:
 
 def model(record: Record) -> str:
     """Name the size of a method's policy."""
-    size = record["config"].get("options", {}).get("model", {})
-    named = (f"{size[part]} {part}" for part in ("layers", "heads") if part in size)
-    return ", ".join([*named, *([f"width {size['width']}"] if "width" in size else [])])
+    size = record["config"].get("options", {}).get("model")
+    told = {part: size[part] for part in SIZES if part in size} if isinstance(size, dict) else {}
+    return ", ".join(f"{part} {count}" for part, count in told.items()) or "of its own kind"
 
 
 def episodes(record: Record) -> str:
@@ -135,7 +137,7 @@ def in_words(records: Sequence[Record], wall_minutes: float | None = None) -> st
             f"Every method is given {wall_minutes:g} minutes of training, the embedder of a memory "
             "and the filling of its index included: as many updates as fit by a pace that was "
             "measured before. Updates, and the seconds that they took by the log of the run, "
-            f"looks at validation tasks and cached vectors left out: {_list(_taken(records))}."
+            f"looks at validation tasks and cached vectors left out: {_taken(records)}."
         )
     if unequal:
         listed = "\n".join(f"- {name}: {_list(groups)}" for name, groups in unequal.items())
@@ -143,19 +145,26 @@ def in_words(records: Sequence[Record], wall_minutes: float | None = None) -> st
     return "\n\n".join([*parts, *_embedders(records, wall_minutes), *_codes(records)])
 
 
-def _taken(records: Sequence[Record]) -> Groups:
-    """Say how long each method trained for its updates."""
+def _taken(records: Sequence[Record]) -> str:
+    """Say how long each method trained for its updates, from its shortest to its longest run."""
     trained = [record for record in records if learns(record) and "config" in record]
-    return grouped(trained, lambda record: f"{_updates(record):,} in {_trained_for(record)}")
+    told = []
+    for method, same in by_method(trained).items():
+        counts = sorted({_updates(record) for record in same})
+        known = sorted(seconds for record in same if (seconds := _trained_for(record)) is not None)
+        spent = " to ".join(dict.fromkeys(f"{known[end]:.0f}" for end in (0, -1))) if known else "?"
+        told.append(f"`{method}` {' and '.join(f'{n:,}' for n in counts)} in {spent} s")
+    return "; ".join(told)
 
 
-def _trained_for(record: Record) -> str:
-    """Return the seconds of training by the speed that its log shows; unknown to older records."""
+def _trained_for(record: Record) -> float | None:
+    """Return the seconds of training by the speed that a log shows; not known to older records."""
     speed, wall = (record.get("speed") or {}).get("samples_per_second"), record["wall_seconds"]
     if not speed:
-        return "an unknown time"
+        return None
     samples = _updates(record) * record["config"]["learn"]["batch_size"]
-    return f"{samples / speed + wall.get('embedder', 0.0) + wall.get('prepare', 0.0):.0f} s"
+    passed = min(samples / speed, wall.get("train", math.inf))  # a speed of few lines may be off
+    return float(passed + wall.get("embedder", 0.0) + wall.get("prepare", 0.0))
 
 
 def _updates(record: Record) -> int:

@@ -50,23 +50,34 @@ def last_trial(look: dict[str, Any]) -> str:
 
 
 def draw_learning(axes: Axes, shown: dict[str, list[Curve]], digits: int) -> None:
-    """Draw seeds thin and their mean, over the updates that all of them have reached, thick."""
+    """Draw seeds thin and their mean, as far as all of them have looked, thick."""
     ends = []
     for method, curves in shown.items():
         colour = colour_of(method, list(shown))
         for seed in curves if len(curves) > 1 else []:
             axes.plot(list(seed), list(seed.values()), color=colour, linewidth=0.7, alpha=0.45)
-        common = sorted(set.intersection(*map(set, curves)))
-        mean = [float(np.mean([seed[update] for seed in curves])) for update in common]
-        axes.plot(common, mean, color=colour, linewidth=1.9, marker="o", markersize=3.5)
-        if common:
-            ends.append(End(f"{method}  {mean[-1]:.{digits}f}", common[-1], mean[-1], colour))
+        thick = mean_curve(curves)
+        axes.plot(*thick, color=colour, linewidth=1.9, marker="o", markersize=3.5)
+        if thick[0]:
+            end = (thick[0][-1], thick[1][-1])
+            ends.append(End(f"{method}  {end[1]:.{digits}f}", *end, colour))
     plain(axes, "return on validation tasks", "update")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_xlim(0, max(update for curves in shown.values() for c in curves for update in c))
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     name_ends(axes, ends)
+
+
+def mean_curve(curves: Sequence[Curve]) -> tuple[list[int], list[float]]:
+    """Average seeds between the first and the last update that all have looked at.
+
+    Seeds may have looked at other updates; in between a line is straight.
+    """
+    first, last = max(map(min, curves)), min(map(max, curves))
+    looked = sorted({update for seed in curves for update in seed if first <= update <= last})
+    each = [np.interp(looked, sorted(seed), [seed[at] for at in sorted(seed)]) for seed in curves]
+    return looked, np.mean(each, axis=0).tolist()
 
 
 def learning_title(records: Sequence[Record]) -> str:

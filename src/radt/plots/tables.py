@@ -27,7 +27,7 @@ COST_CAPTION = (
     "Cost. Context and tokens are the most that a decision reads; FLOPs are a decision's mean over "
     "a trial, what it takes to remember the trial included; samples are training sequences; "
     "decisions of all tasks at once. Speeds are those of a method's fastest run: others may have "
-    "shared their machine, or had another."
+    "shared their machine, or had another; of the oldest records, looks at validation tasks count."
 )
 COST_NOTES = {  # by method
     "dpt": "The tokens of `dpt` are its set, its query and one that every set holds.",
