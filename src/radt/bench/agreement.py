@@ -6,9 +6,8 @@ window, so only those decisions are compared.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ from torch.nn.functional import cosine_similarity
 from radt.agent import Agent, Target
 from radt.bench.clock import Clock, WatchedEmbedder
 from radt.envs.suite import TaskSuite
+from radt.experiments.controls import altered
 from radt.experiments.run import RunError
 from radt.icl import in_context_learning
 from radt.loading import Loaded
@@ -40,9 +40,7 @@ class Agreement:
 
 def variant(method: Method, retrieve_every: int, incremental: bool, window_step: int = 1) -> Method:
     """Copy a method with a memory, its embedder watched, to ask and move as often as is said."""
-    changed: Any = copy.copy(method)
-    memory = replace(changed.options.memory, retrieve_every=retrieve_every)
-    changed.options = replace(changed.options, memory=memory, window_step=window_step)
+    changed: Any = altered(method, {"retrieve_every": retrieve_every}, {"window_step": window_step})
     changed.embedder = WatchedEmbedder(changed.embedder, Clock(), incremental)
     return cast(Method, changed)
 

@@ -131,16 +131,16 @@ def bench_decide(
 
 def check_askable(loaded: Loaded, env: str) -> None:
     """Refuse weights that cannot be asked at every step, before anything is timed."""
+    card = loaded.card
     try:
+        if card.env != env or not METHODS[card.method].trains_embedder:
+            raise ValueError("only a trained embedder reads step by step, in its own environment")
         variant(loaded.method, 1, incremental=True)
-        steps = METHODS[loaded.card.method].trains_embedder  # a language model reads windows only
-    except (AttributeError, ValueError):  # it has no memory, or one that is asked once a trial
-        steps = False
-    if loaded.card.env != env or not steps:
+    except ValueError as error:
         raise RunError(
-            f"{loaded.path} holds {loaded.card.method} for {loaded.card.env}; give a run of ra-dt "
-            f"in {env}, or of a method that embeds step by step and may ask at every step"
-        )
+            f"{loaded.path} holds {card.method} for {card.env} ({error}); give a run of ra-dt in "
+            f"{env}, or of a method that embeds step by step and may ask at every step"
+        ) from error
 
 
 def attend(attention: str) -> AbstractContextManager[Any]:

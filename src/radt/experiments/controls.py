@@ -49,12 +49,12 @@ class Ask:
 def controls(method: Method, blank: Method) -> Iterator[tuple[str, Method]]:
     """Name each control and build it; `blank` is the method before its training."""
     yield "as it is", method
-    yield "nothing remembered", without(method, memory={"store_above": math.inf})
-    yield "nothing counted", without(method, options={"novelty": 0.0, "restless": 0.0})
+    yield "nothing remembered", altered(method, memory={"store_above": math.inf})
+    yield "nothing counted", altered(method, options={"novelty": 0.0, "restless": 0.0})
     yield "untrained", blank
 
 
-def without(
+def altered(
     method: Method, memory: dict[str, Any] | None = None, options: dict[str, Any] | None = None
 ) -> Method:
     """Copy a method with some options of its own or of its memory changed, as far as it has them.

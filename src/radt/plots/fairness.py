@@ -16,7 +16,7 @@ Groups = dict[str, list[str]]  # a value, and the methods that have it
 
 def conditions(records: Sequence[Record]) -> dict[str, Groups]:
     """Group methods by each thing that a fair comparison holds equal; learners by training, too."""
-    trained = [record for record in records if learns(record) and "config" in record]
+    trained = _trained(records)
     return {
         "action rule": grouped(records, action_rule),
         "updates": grouped(trained, lambda record: f"{_updates(record):,}"),
@@ -147,9 +147,8 @@ def in_words(records: Sequence[Record], wall_minutes: float | None = None) -> st
 
 def _taken(records: Sequence[Record]) -> str:
     """Say how long each method trained for its updates, from its shortest to its longest run."""
-    trained = [record for record in records if learns(record) and "config" in record]
     told = []
-    for method, same in by_method(trained).items():
+    for method, same in by_method(_trained(records)).items():
         counts = sorted({_updates(record) for record in same})
         known = sorted(seconds for record in same if (seconds := _trained_for(record)) is not None)
         spent = " to ".join(dict.fromkeys(f"{known[end]:.0f}" for end in (0, -1))) if known else "?"
@@ -165,6 +164,10 @@ def _trained_for(record: Record) -> float | None:
     samples = _updates(record) * record["config"]["learn"]["batch_size"]
     passed = min(samples / speed, wall.get("train", math.inf))  # a speed of few lines may be off
     return float(passed + wall.get("embedder", 0.0) + wall.get("prepare", 0.0))
+
+
+def _trained(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if learns(record) and "config" in record]
 
 
 def _updates(record: Record) -> int:
