@@ -26,6 +26,7 @@ from radt.trajectory import Trajectory
 
 REMEMBERED = 5  # finished trials behind the one that is counted
 DRAWN_BATCHES = 8
+RETURNS_DECIDE = ("legs", "least_return")  # options by which what was earned decides on targets
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ def targets_per_update(method: Method, dataset: Dataset, batch_size: int) -> flo
     needed where a method's options say otherwise.
     """
     drawing = copy.copy(method)  # what the method itself was prepared with stays as it is
-    by_content = getattr(getattr(method, "options", None), "targets_by_content", False)
+    options = getattr(method, "options", None)
+    by_content = any(getattr(options, name, False) for name in RETURNS_DECIDE)
     drawing.prepare(dataset if by_content else dataset.select(dataset.tasks[:1]))
     counts = [
         count_targets(drawing.draw(batch_size, np.random.default_rng(seed)))

@@ -280,6 +280,10 @@ def test_a_pace_is_measured_by_training_a_little(tmp_path: Path) -> None:
     assert pacing.read_pace(tmp_path / "pace.json", config.to_json()) == pace
     other = comparison.config("dt", 0).to_json()
     assert pacing.read_pace(tmp_path / "pace.json", other) is None
+    content = json.loads((tmp_path / "pace.json").read_text())
+    del content["config"]["options"]["renamed"]  # a file from before there was such an option
+    (tmp_path / "pace.json").write_text(json.dumps(content))
+    assert pacing.read_pace(tmp_path / "pace.json", config.to_json()) == pace
 
 
 def test_a_warm_cache_is_charged_at_its_full_price() -> None:

@@ -12,6 +12,7 @@ from radt.envs.suite import Oracle, TaskSuite
 from radt.methods import METHODS
 from radt.model.policy import action_loss
 from tests.contracts.method import (
+    OPTIONS,
     build_method,
     check_acting,
     check_learning,
@@ -22,6 +23,7 @@ from tests.toys import TOY_GRID, TOY_REACH, TOYS
 
 LEARNING = [name for name in METHODS.names() if METHODS[name].learns]
 REFERENCES = [name for name in METHODS.names() if not METHODS[name].learns]
+OPTION_NAMES = {name: METHODS[name].options.__dataclass_fields__ for name in LEARNING}
 SUITES = {suite.name: suite for suite in TOYS}
 
 
@@ -49,6 +51,26 @@ def test_learning(name: str, suite: TaskSuite, datasets: dict[str, Dataset]) -> 
             check_learning(name, suite, datasets[suite.name])
     else:
         check_learning(name, suite, datasets[suite.name])
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_every_method_can_leave_out_episodes_that_earned_little(
+    name: str, datasets: dict[str, Dataset]
+) -> None:
+    method = build_method(name, TOY_GRID.spaces, {**OPTIONS[name], "least_return": 0.5})
+    method.prepare(datasets[TOY_GRID.name])
+    sampler = method.sampler  # type: ignore[attr-defined]  # all draw from one
+    earned = sampler.dataset.episodes.total_return
+    assert (earned[sampler.episodes] >= 0.5 * earned.max()).all()
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNING if "beginnings" in OPTION_NAMES[name]])
+def test_methods_of_windows_can_be_shown_beginnings(
+    name: str, datasets: dict[str, Dataset]
+) -> None:
+    method = build_method(name, TOY_GRID.spaces, {**OPTIONS[name], "beginnings": 1.0})
+    method.prepare(datasets[TOY_GRID.name])
+    assert (method.draw(8, np.random.default_rng(0)).recent.timesteps[:, 0] == 0).all()
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)

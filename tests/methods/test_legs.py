@@ -83,7 +83,6 @@ def test_legs_are_drawn_by_the_root_of_their_steps(rng: np.random.Generator) -> 
         {"legs": True, "memory": MemoryConfig(retrieve_every=0, top_k=2)},
         {"training": RetrievalTraining(cut_short=0.5), "memory": MemoryConfig(top_k=2)},
         {"training": RetrievalTraining(cut_short=1.5)},
-        {"renamed": -0.5},
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from radt.config import RunConfig
 from radt.data import Dataset
 from radt.decode import decode
+from radt.experiments.compare import any_config
 from radt.experiments.measured import Line, read_log, updates_per_second
 from radt.experiments.provenance import Stopwatch, machine
 from radt.experiments.run import Run, RunError, dataset_path, deciding
@@ -65,7 +66,8 @@ def read_pace(file: Path, config: dict[str, Any]) -> Pace | None:
     if not file.exists():
         return None
     content = json.loads(file.read_text())
-    if deciding(content["config"]) != deciding(config):
+    timed = any_config(content["config"], str(file)).to_json()  # with options that came later
+    if deciding(timed) != deciding(config):
         return None
     return decode(Pace, content["pace"], where=str(file))
 

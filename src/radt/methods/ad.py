@@ -8,7 +8,7 @@ it reads; at work it reads its own last trial.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from radt.methods.episode_pairs import (
     whole_episodes,
 )
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
+from radt.methods.renaming import check_renamed, rename_places
 from radt.methods.windows import WindowSampler
 from radt.model.policy import (
     DecisionTransformer,
@@ -46,6 +47,8 @@ class EpisodePairOptions:
     loss_on: Literal["all", "current"] = "all"  # whose actions are targets
     context_dropout: float = 0.1  # share of windows without an earlier episode, as in trial 1
     best_fraction: float = 1.0  # current episodes are this share of each task's, by return
+    least_return: float = 0.0  # and only those that earned this share of the most of all
+    renamed: float = 0.0  # share of examples that are moved elsewhere (see renaming.py)
     cache: bool = True  # decide with a key-value cache
 
     def __post_init__(self) -> None:
@@ -87,6 +90,7 @@ class AD:
         self, spaces: TaskSpaces, options: EpisodePairOptions, seed: int, name: str = "ad"
     ) -> None:
         self.spaces, self.options, self.name = spaces, options, name
+        check_renamed(options.renamed, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, episodes=2)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 
@@ -97,7 +101,10 @@ class AD:
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the current episodes; earlier ones come from the whole history."""
-        self.sampler = WindowSampler(dataset, self.spaces.horizon, self.options.best_fraction)
+        options = self.options
+        self.sampler = WindowSampler(
+            dataset, self.spaces.horizon, options.best_fraction, options.least_return
+        )
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> ADExamples:
@@ -106,6 +113,9 @@ class AD:
         before = episode_before(dataset.episodes, windows.episode, self.options.skip)
         before[rng.random(size) < self.options.context_dropout] = -1
         recent = joined(whole_episodes(dataset, before), self.sampler.read(windows))
+        if self.options.renamed:
+            seen, share = [(recent.states, recent.mask)], self.options.renamed
+            recent = replace(recent, states=rename_places(seen, self.spaces.state, share, rng)[0])
         targets = recent.mask
         if self.options.loss_on == "current":
             targets = targets & (episodes_ago(recent) == 0)

@@ -8,7 +8,7 @@ query is a state alone: no time, no history of the running trial.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
 from radt.methods.episode_pairs import whole_episodes
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
+from radt.methods.renaming import check_renamed, rename_places
 from radt.methods.transition_sets import draw_places, from_trials, read_places
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import Windows, WindowSampler
@@ -41,6 +42,9 @@ class DPTOptions:
     set_episodes: int = 40  # a set in training comes from at most so many episodes
     context_dropout: float = 0.1  # share of empty sets, as in trial 1
     best_fraction: float = 1.0  # queries come from this share of each task's episodes, by return
+    least_return: float = 0.0  # and from those that earned this share of the most of all
+    beginnings: float = 0.0  # share of rows whose queries are the first states of an episode
+    renamed: float = 0.0  # share of rows that are moved elsewhere (see renaming.py)
     cache: bool = True  # keep what was made of a set for the whole trial
 
     def __post_init__(self) -> None:
@@ -71,6 +75,7 @@ class DPT:
         self, spaces: TaskSpaces, options: DPTOptions, seed: int, name: str = "dpt"
     ) -> None:
         self.spaces, self.options, self.name = spaces, options, name
+        check_renamed(options.renamed, spaces)
         self.set_size = options.set_size or 2 * spaces.horizon
         self.policy = SetPolicy(spaces, options.model, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
@@ -82,7 +87,14 @@ class DPT:
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the episodes that queries come from; sets come from the whole history."""
-        self.sampler = WindowSampler(dataset, self.options.queries, self.options.best_fraction)
+        options = self.options
+        self.sampler = WindowSampler(
+            dataset,
+            options.queries,
+            options.best_fraction,
+            options.least_return,
+            options.beginnings,
+        )
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> DPTExamples:
@@ -92,18 +104,28 @@ class DPT:
             dataset.episodes, windows.episode, self.set_size, self.options.set_episodes, rng
         )
         places.mask[rng.random(size) < self.options.context_dropout] = False
-        recent = self.sampler.read(windows)
+        recent, known = self.sampler.read(windows), read_places(dataset, places)
+        labels = self.labels(windows, recent)
+        if self.options.renamed:
+            recent, known = self._renamed(recent, known, rng)
         tasks = dataset.episodes.task[windows.episode]
-        return DPTExamples(
-            recent,
-            read_places(dataset, places),
-            self.labels(windows, recent),
-            valid_dimensions(self.spaces, tasks),
-        )
+        return DPTExamples(recent, known, labels, valid_dimensions(self.spaces, tasks))
 
     def labels(self, windows: Windows, recent: Batch) -> Tensor:
         """Return the actions to predict: what the behaviour policy did, [B, Q]."""
         return recent.actions
+
+    def _renamed(
+        self, recent: Batch, known: Transitions, rng: np.random.Generator
+    ) -> tuple[Batch, Transitions]:
+        """Move queries and sets elsewhere together."""
+        seen = [
+            (recent.states, recent.mask),
+            (known.states, known.mask),
+            (known.next_states, known.mask & ~known.ends),
+        ]
+        asked, before, after = rename_places(seen, self.spaces.state, self.options.renamed, rng)
+        return replace(recent, states=asked), replace(known, states=before, next_states=after)
 
     def loss(self, examples: DPTExamples) -> Tensor:
         """Return how badly the labels of the queries are predicted."""

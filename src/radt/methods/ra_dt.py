@@ -25,7 +25,7 @@ from radt.methods.legs import LEGS, draw_legs, leg_of, legs_of_windows
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.moving_window import MovingWindow, check_window_step
 from radt.methods.novelty import Novelty
-from radt.methods.renaming import rename_places
+from radt.methods.renaming import check_renamed, rename_places
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import Windows, WindowSampler
@@ -53,9 +53,8 @@ class RADTOptions:
 
     def __post_init__(self) -> None:
         check_window_step(self.window_step)
-        for name, share in (("renamed", self.renamed), ("cut_short", self.training.cut_short)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{name} must be a share in [0, 1], not {share}")
+        if not 0 <= self.training.cut_short <= 1:
+            raise ValueError(f"cut_short must be a share in [0, 1], not {self.training.cut_short}")
         if self.training.cut_short and self.memory.top_k > 1:
             raise ValueError("cut_short ends one chunk; it needs memory.top_k=1")
         asks_once = self.memory.top_k == 1 and self.memory.retrieve_every == 0
@@ -70,11 +69,6 @@ class RADTOptions:
                 f"query_offsets are steps behind an entry, 0 among them and all below context_len="
                 f"{context_len}; got {offsets}"
             )
-
-    @property
-    def targets_by_content(self) -> bool:
-        """Whether what episodes earned decides how many actions a batch asks for."""
-        return self.legs or self.least_return > 0
 
 
 @dataclass(frozen=True)
@@ -99,8 +93,7 @@ class RADT:
         name: str = "ra-dt",
     ) -> None:
         self.spaces, self.options, self.embedder, self.name = spaces, options, embedder, name
-        if options.renamed and spaces.state.kind != "discrete":
-            raise ValueError("only discrete states can be renamed; leave out options.renamed")
+        check_renamed(options.renamed, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:
@@ -141,8 +134,9 @@ class RADT:
             leg = draw_legs(legs, targets, rng)
             retrieved, targets = leg_of(retrieved, leg), targets & (legs == leg[:, None])
         if self.options.renamed:
-            places, share = self.spaces.state, self.options.renamed
-            recent, retrieved = rename_places(recent, retrieved, places, share, rng)
+            seen = [(recent.states, recent.mask), (retrieved.states, retrieved.mask)]
+            here, there = rename_places(seen, self.spaces.state, self.options.renamed, rng)
+            recent, retrieved = replace(recent, states=here), replace(retrieved, states=there)
         return RADTExamples(recent, retrieved, targets, valid_dimensions(self.spaces, tasks))
 
     def loss(self, examples: RADTExamples) -> Tensor:
