@@ -154,21 +154,27 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ fr
 
 WHOLE_EPISODES = ("ad", "dt-2ep", "dpt", "dpt-oracle")  # read two of them at once
 
-LONG_WAYS: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on its goal
+WAYS: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on its goal
     "least_return": 0.5,  # the source never solves some tasks, and walks at random there
     "beginnings": 0.75,
     "renamed": 0.5,
     "model": {"heads": 1},  # a head of 16 numbers has few to tell 40 rows and columns by
     "training": {"from_start": True},
-    "memory": {"utility": "way", "erase_loops": True},
+    "memory": {"erase_loops": True},
 }
 
-ONE_PLACE = {**LONG_WAYS, "training": {**LONG_WAYS["training"], "cut_short": 0.5}}
-PLACE_AFTER_PLACE = {**LONG_WAYS, "legs": True}
+ONE_PLACE = {**WAYS, "training": {**WAYS["training"], "cut_short": 0.5}}
+PLACE_AFTER_PLACE = {**WAYS, "legs": True}
+
+
+def _long(ways: dict[str, Any]) -> dict[str, Any]:
+    """Add what long trials need to what ways do."""
+    return {**ways, "memory": {**ways["memory"], **LONG_TRIALS["memory"]}}
+
 
 LONG_ROOM: dict[str, Any] = {
     "batch_size": 32,
-    "ra-dt+": ONE_PLACE,
+    "ra-dt+": _long(ONE_PLACE),
     "window_step": 50,  # half of the context: most decisions read one step instead of 100
     "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
     "dpt": {"queries": 200},  # half of an episode of 20x20, as in small rooms
@@ -180,10 +186,10 @@ LONG_ROOM: dict[str, Any] = {
     },
 }
 
-LONG_KEY_ROOM: dict[str, Any] = {**LONG_ROOM, "ra-dt+": PLACE_AFTER_PLACE}
+LONG_KEY_ROOM: dict[str, Any] = {**LONG_ROOM, "ra-dt+": _long(PLACE_AFTER_PLACE)}
 
 LAPTOP_ENVIRONMENTS: dict[str, dict[str, Any]] = {  # ours, at laptop budget only
-    "dark-key-door-10x10": {"batch_size": 32},
+    "dark-key-door-10x10": {"batch_size": 32, "ra-dt+": PLACE_AFTER_PLACE},
     "dark-key-door-10x10-persist": {"batch_size": 32},
     "dark-room-20x20": LONG_ROOM,
     "dark-room-40x20": LONG_ROOM,
