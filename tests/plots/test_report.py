@@ -92,12 +92,12 @@ def test_a_comparison_says_the_same_to_readers_and_programs(tmp_path: Path) -> N
         assert alone[name][0] < alone[name][1]
         assert alone[f"{name}_over"] == "tasks"
     assert alone["at_trial_ci95"] == alone["at_trial_ci95_tasks"]
-    assert alone["minus_ra_dt"]["ci95_over"] == "tasks"
+    assert alone["minus"]["ra-dt"]["ci95_over"] == "tasks"
     assert (plus["source"], alone["source"], content["data"]) == ("ppo", None, None)
     assert "trained on ppo" not in page.read_text()
     assert content["variants"][VARIANT]["optimum"] == pytest.approx(88.0)
     assert plus["at_trial_ci95"]["10"][0] < plus["at_trial"]["10"]
-    assert plus["minus_ra_dt"]["ci95"][0] > 0
+    assert plus["minus"]["ra-dt"]["ci95"][0] > 0
     assert f"| 2 | {plus['mean_31_40']:.1f} [" in page.read_text()
     assert all(path.exists() for path in linked(page))
     assert "The same for every method: action rule" in page.read_text()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from radt.plots import markdown, method_table
-from radt.plots.tables import cost_notes, cost_table, gains_table
-from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
+from radt.plots.tables import cost_notes, cost_table, gains_table, pairs_table
+from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
 
 
 def test_a_row_says_how_well_a_method_learns() -> None:
@@ -69,6 +69,32 @@ def test_differences_are_paired_by_task_and_seed() -> None:
     for interval in against.known:  # what tasks and seeds have in common falls out
         assert (interval.low, interval.high) == pytest.approx((-5.0, -5.0))
     assert "| -5.0 [-5.0, -5.0] | [-5.0, -5.0] | 2 |" in markdown(list(rows.values()))
+
+
+def test_every_pair_is_told_once_and_the_same_from_both_sides() -> None:
+    records = [synthetic_record(name, seed) for name in SHAPES for seed in range(2)]
+    rows = {row.method: row for row in method_table(records)}
+    for one, row in rows.items():
+        assert set(row.against) == set(rows) - {one}
+        for other, found in row.against.items():
+            back = rows[other].against[one]
+            for here, there in zip(found.known, back.known, strict=True):
+                assert (here.low, here.high) == pytest.approx((-there.high, -there.low))
+    lines = pairs_table(list(rows.values())).splitlines()
+    assert lines[0] == f"| method | {' | '.join(f'`{name}`' for name in rows)} |"
+    assert [line.split(" | ")[1 + place].strip(" |") for place, line in enumerate(lines[2:])] == [
+        "-" for _ in rows
+    ]
+
+
+def test_differences_are_bold_where_no_interval_holds_0() -> None:
+    ours = [synthetic_record("ra-dt", seed) for seed in range(2)]
+    close, far = ([{**record, "method": name} for record in ours] for name in ("dt", "ad"))
+    for record in far:
+        record["returns"] = (np.array(record["returns"]) - 5.0).tolist()
+    table = pairs_table(method_table([*ours, *close, *far]))
+    assert "| `dt` | - | **+5.0** | +0.0 |" in table
+    assert "| `ad` | **-5.0** | - | **-5.0** |" in table
 
 
 def test_nothing_is_paired_without_a_common_seed() -> None:

@@ -156,6 +156,7 @@ def show_table(compared: Mapping[str, Any]) -> Table:
     from rich.table import Table
 
     from radt.metrics import decimals
+    from radt.plots.rows import BASE
 
     methods, n = compared["methods"], decimals(compared["optimum"])
     score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))
@@ -164,11 +165,11 @@ def show_table(compared: Mapping[str, Any]) -> Table:
     if compared["data"]:
         title += f", {compared['data']}"
     table = Table("method", title=title, title_justify="left")
-    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", "minus ra-dt", "95 %")
+    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", f"minus {BASE}", "95 %")
     for head in heads:
         table.add_column(head, justify="right")
     for name, row in methods.items():
-        against = row["minus_ra_dt"]
+        against = row["minus"].get(BASE)
         table.add_row(
             name,
             str(row["seeds"]),

@@ -16,10 +16,8 @@ from radt.plots.html_pages import comparison_body
 from radt.plots.learning import LEARNING, has_learning, learning_curve
 from radt.plots.prose import in_words, write_page
 from radt.plots.records import Record, read_record, titled, trained_on, variants
-from radt.plots.rows import BASE, Row, method_table
+from radt.plots.rows import Row, method_table
 from radt.plots.tables import markdown, returns_tables
-
-BASE_KEY = f"minus_{BASE}".replace("-", "_")
 
 
 def write_comparison(
@@ -118,7 +116,7 @@ def row_json(row: Row) -> dict[str, Any]:
         "at_trial_ci95_tasks": {
             str(trial): _bounds(found.over_tasks) for trial, found in row.at_trial.items()
         },
-        BASE_KEY: None if row.against_base is None else _difference_json(row.against_base),
+        "minus": {other: _difference_json(found) for other, found in row.against.items()},
         "found_by": {str(trial): value for trial, value in row.found_by.items()},
         "after_finding": row.after_finding,
         "seeds": row.seeds,

@@ -37,7 +37,7 @@ class Row:
     score: Estimate  # return over the last ten trials
     gain: Estimate  # the score minus trials 1-5
     at_trial: dict[int, Estimate]
-    against_base: Estimate | None  # the score minus that of RA-DT, same tasks and seeds
+    against: dict[str, Estimate]  # the score minus that of each other method, paired
     found_by: dict[int, float]  # tasks solved by a trial, mean over seeds
     after_finding: float | None  # return of the trials after the first that solved a task
     expense: Expense
@@ -48,6 +48,11 @@ class Row:
     def seeds(self) -> int:
         """The number of seeds."""
         return self.score.seeds
+
+    @property
+    def against_base(self) -> Estimate | None:
+        """The score minus that of RA-DT, where it is in the table."""
+        return self.against.get(BASE)
 
     @property
     def digits(self) -> int:
@@ -70,13 +75,12 @@ def method_table(records: Sequence[Record]) -> list[Row]:
     rows = []
     for variant in (None, *variants(records)):
         shown = outcomes(records, variant)
-        base = next((outcome for outcome in shown if outcome.method == BASE), None)
         # Every row by the same resamples.
-        rows += [make_row(outcome, np.random.default_rng(0), base) for outcome in shown]
+        rows += [make_row(outcome, np.random.default_rng(0), shown) for outcome in shown]
     return rows
 
 
-def make_row(outcome: Outcome, rng: np.random.Generator, base: Outcome | None = None) -> Row:
+def make_row(outcome: Outcome, rng: np.random.Generator, others: Sequence[Outcome] = ()) -> Row:
     """Score one outcome."""
     returns = outcome.returns  # [seed, task, trial]
     found = np.mean([found_by(seed, outcome.solved_above) for seed in returns], axis=0)  # [trial]
@@ -92,7 +96,7 @@ def make_row(outcome: Outcome, rng: np.random.Generator, base: Outcome | None = 
             trial: estimate(returns[:, :, trial - 1], rng)
             for trial in shown_trials(SHOWN_TRIALS, outcome.trials)
         },
-        against_base=None if base is None else paired_difference(outcome, base, rng),
+        against=paired_differences(outcome, others),
         found_by={
             trial: float(found[trial - 1]) for trial in shown_trials(FOUND_TRIALS, outcome.trials)
         },
@@ -103,16 +107,20 @@ def make_row(outcome: Outcome, rng: np.random.Generator, base: Outcome | None = 
     )
 
 
-def paired_difference(one: Outcome, other: Outcome, rng: np.random.Generator) -> Estimate | None:
-    """Subtract scores task by task and seed by seed; None where nothing can be paired.
+def paired_differences(one: Outcome, others: Sequence[Outcome]) -> dict[str, Estimate]:
+    """Subtract the score of each other method, task by task and seed by seed, where both have such.
 
     Both met the same environments and drew the same random numbers, so that much of the chance is
-    in both and falls out of the difference.
+    in both and falls out of the difference. All pairs are resampled alike: a minus b is b minus a,
+    turned around.
     """
-    common = [seed for seed in one.seeds if seed in other.seeds]
-    if one.method == other.method or not common:
-        return None
-    return estimate(late_score(one.of_seeds(common)) - late_score(other.of_seeds(common)), rng)
+    found = {}
+    for other in others:
+        common = [seed for seed in one.seeds if seed in other.seeds]
+        if one.method != other.method and common:
+            apart = late_score(one.of_seeds(common)) - late_score(other.of_seeds(common))
+            found[other.method] = estimate(apart, np.random.default_rng(0))
+    return found
 
 
 def shown_trials(wanted: Sequence[int], trials: int) -> list[int]:

@@ -23,6 +23,10 @@ GAINS_CAPTION = (
     f"What is gained: in context, trials {{late}} minus trials 1-{EARLY}; and over `{BASE}`, "
     "paired by task and seed, with common random numbers."
 )
+PAIRS_CAPTION = (
+    "Every pair: the row's score minus the column's, paired by task and seed; bold where no 95 % "
+    "interval holds 0. The intervals are under `minus` in the JSON."
+)
 COST_CAPTION = (
     "Cost. Context and tokens are the most that a decision reads; FLOPs are a decision's mean over "
     "a trial, what it takes to remember the trial included; samples are training sequences; "
@@ -48,6 +52,8 @@ def markdown(rows: Sequence[Row]) -> str:
         parts += returns_tables(same)
         if len(same) > 1:
             parts += [GAINS_CAPTION.format(late=same[0].late), gains_table(same)]
+        if len(same) > 2:
+            parts += [PAIRS_CAPTION, pairs_table(same)]
         parts.append(goals_table(same))
     first = [row for row in rows if row.env == rows[0].env]
     return "\n\n".join([*parts, COST_CAPTION, cost_table(first), *cost_notes(first)]) + "\n"
@@ -104,6 +110,12 @@ def gains_table(rows: Sequence[Row]) -> str:
             ("paired seeds", lambda row: str(row.against_base.seeds) if row.against_base else "-"),
         ]
     return _filled(columns, rows)
+
+
+def pairs_table(rows: Sequence[Row]) -> str:
+    """Write how far the scores of any two methods are apart."""
+    others: list[Column] = [(_name(row), partial(_apart, row.method)) for row in rows]
+    return _filled([("method", _name), *others], rows)
 
 
 def goals_table(rows: Sequence[Row]) -> str:
@@ -197,6 +209,14 @@ def _signed(found: Estimate | None, digits: int) -> str:
 
 def _base_range(row: Row) -> str:
     return "-" if row.against_base is None else _range(row.against_base.over_tasks, row.digits)
+
+
+def _apart(other: str, row: Row) -> str:
+    if (found := row.against.get(other)) is None:
+        return "-"
+    text = f"{found.mean:+.{row.digits}f}"
+    sure = all(interval.low > 0 or interval.high < 0 for interval in found.known)
+    return f"**{text}**" if sure else text
 
 
 def _parameters(row: Row) -> str:
