@@ -11,7 +11,7 @@ import pytest
 
 from radt import api, cli
 from radt.commands import compare_work
-from radt.commands.compare_work import time_left
+from radt.commands.compare_work import known_updates, time_left
 from radt.experiments import pace as pacing
 from radt.experiments.compare import Comparison, entry, publish
 from radt.experiments.measured import trials_per_second, updates_per_second, validations
@@ -179,6 +179,20 @@ def test_what_is_published_was_made_by_todays_presets(env: str) -> None:
         method, _, seed = folder.name.rpartition("-seed")
         found = entry(Comparison(env, (method,), results=RESULTS), method, int(seed))
         assert found.state == "published"
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(RESULTS.glob("*/wall-*min")), ids=lambda at: at.parent.name
+)
+def test_what_is_published_at_equal_time_was_made_by_todays_presets(folder: Path) -> None:
+    minutes = float(folder.name.removeprefix("wall-").removesuffix("min"))
+    for run in sorted(file.parent for file in folder.glob("*-seed*/icl.json")):
+        method, _, seed = run.name.rpartition("-seed")
+        comparison = Comparison(
+            folder.parent.name, (method,), results=RESULTS, wall_minutes=minutes
+        )
+        updates = known_updates(comparison, method)
+        assert entry(comparison, method, int(seed), updates).state == "published"
 
 
 @pytest.mark.usefixtures("without_reports")
