@@ -196,7 +196,7 @@ def test_no_steps_has_the_types_of_data(dataset: Dataset) -> None:
     ("options", "message"),
     [
         ({"skip": 0}, "skip must be at least 1"),
-        ({"context_dropout": 1.5}, "context_dropout must lie in"),
+        ({"context_dropout": 1.5}, "context_dropout must be a share in"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:

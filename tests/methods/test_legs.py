@@ -19,7 +19,7 @@ from radt.methods.novelty import Novelty
 from radt.methods.ra_dt import RADT, RADTActor, RADTOptions
 from radt.methods.training_memory import RetrievalTraining
 from radt.methods.trials import RunningTrials
-from radt.methods.windows import WindowSampler, rewards_before
+from radt.methods.windows import WindowOptions, WindowSampler, rewards_before
 from radt.trajectory import Trajectory
 from tests.memory.toy_data import toy_embedder, write_toys
 from tests.model.batches import small_model
@@ -56,7 +56,7 @@ def test_a_leg_leads_to_the_next_reward_and_to_its_place(leg: int, shown: list[i
 
 
 def test_every_step_of_a_window_knows_its_leg(dataset: Dataset, rng: np.random.Generator) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
     windows = sampler.draw(40, rng)
     recent = sampler.read(windows)
     legs = legs_of_windows(dataset, windows, recent)

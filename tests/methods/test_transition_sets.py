@@ -189,7 +189,7 @@ def test_an_environment_without_an_oracle_is_told_what_to_write(
     [
         ({"queries": 0}, "queries must be at least 1"),
         ({"set_size": 0}, "set_size must be at least 1"),
-        ({"context_dropout": -0.1}, "context_dropout must lie in"),
+        ({"context_dropout": -0.1}, "context_dropout must be a share in"),
         ({"model": ModelConfig()}, "DPT reads no return-to-go"),
     ],
 )

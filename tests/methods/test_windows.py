@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from radt.data import Dataset
-from radt.methods.windows import WindowSampler, best_episodes, up_to
+from radt.methods.windows import WindowOptions, WindowSampler, best_episodes, up_to
 from tests.data.histories import GRID, write_dataset
 
 CONTEXT = 5
@@ -33,7 +33,7 @@ class Counting(np.random.Generator):
 
 
 def test_every_end_from_1_to_the_last_step_is_as_likely_as_any_other(dataset: Dataset) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
     total = int(dataset.episodes.length.sum())
     windows = sampler.draw(total, Counting())
     ends = Counter(zip(windows.episode.tolist(), windows.stop.tolist(), strict=True))
@@ -47,7 +47,7 @@ def test_every_end_from_1_to_the_last_step_is_as_likely_as_any_other(dataset: Da
 
 
 def test_ends_are_drawn_uniformly(dataset: Dataset, rng: np.random.Generator) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
     total = int(dataset.episodes.length.sum())
     windows = sampler.draw(200 * total, rng)
     first = np.cumsum(dataset.episodes.length) - dataset.episodes.length
@@ -57,18 +57,18 @@ def test_ends_are_drawn_uniformly(dataset: Dataset, rng: np.random.Generator) ->
 
 
 def test_a_share_of_windows_are_beginnings(dataset: Dataset, rng: np.random.Generator) -> None:
-    windows = WindowSampler(dataset, CONTEXT, 1.0, beginnings=1.0).draw(50, rng)
+    windows = WindowSampler(dataset, CONTEXT, WindowOptions(beginnings=1.0)).draw(50, rng)
     assert (windows.start == 0).all()
     assert (windows.stop == np.minimum(dataset.episodes.length[windows.episode], CONTEXT)).all()
-    some = WindowSampler(dataset, CONTEXT, 1.0, beginnings=0.5).draw(2000, rng)
-    late = WindowSampler(dataset, CONTEXT, 1.0).draw(2000, rng)
+    some = WindowSampler(dataset, CONTEXT, WindowOptions(beginnings=0.5)).draw(2000, rng)
+    late = WindowSampler(dataset, CONTEXT, WindowOptions()).draw(2000, rng)
     share = (late.start > 0).mean()
     assert abs((some.start > 0).mean() - share / 2) < 0.05
 
 
 def test_episodes_that_earned_little_may_be_left_out(dataset: Dataset) -> None:
     earned = dataset.episodes.total_return
-    kept = WindowSampler(dataset, CONTEXT, 1.0, least_return=0.5).episodes
+    kept = WindowSampler(dataset, CONTEXT, WindowOptions(least_return=0.5)).episodes
     assert kept.tolist() == np.flatnonzero(earned >= 0.5 * earned.max()).tolist()
     assert 0 < len(kept) < len(dataset)
 
@@ -77,20 +77,20 @@ def test_where_no_episode_earned_enough_the_error_says_so(dataset: Dataset) -> N
     poor = replace(dataset.episodes, total_return=-np.ones(len(dataset), np.float32))
     losers = cast(Dataset, SimpleNamespace(episodes=poor))
     with pytest.raises(ValueError, match=r"no episode earned least_return=0\.5"):
-        WindowSampler(losers, CONTEXT, 1.0, least_return=0.5)
+        WindowSampler(losers, CONTEXT, WindowOptions(least_return=0.5))
 
 
-@pytest.mark.parametrize("name", ["least_return", "beginnings"])
+@pytest.mark.parametrize("name", ["least_return", "beginnings", "renamed"])
 @pytest.mark.parametrize("share", [-0.1, 1.5])
-def test_a_share_outside_of_0_to_1_is_refused(dataset: Dataset, name: str, share: float) -> None:
+def test_a_share_outside_of_0_to_1_is_refused(name: str, share: float) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a share"):
-        WindowSampler(dataset, CONTEXT, 1.0, **{name: share})
+        WindowOptions(**{name: share})
 
 
 def test_a_window_is_the_last_c_steps_before_its_end(
     dataset: Dataset, rng: np.random.Generator
 ) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
     windows = sampler.draw(64, rng)
     batch = sampler.read(windows)
     for row in range(64):
@@ -105,7 +105,7 @@ def test_a_window_is_the_last_c_steps_before_its_end(
 
 
 def test_real_steps_come_first(dataset: Dataset, rng: np.random.Generator) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, 1.0)
+    sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
     mask = sampler.read(sampler.draw(64, rng)).mask.numpy()
     assert mask[:, 0].all()
     assert (np.diff(mask.astype(int), axis=1) <= 0).all()
@@ -143,13 +143,13 @@ def test_a_task_keeps_at_least_one_episode(dataset: Dataset) -> None:
 
 
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.1])
-def test_other_fractions_are_refused(dataset: Dataset, fraction: float) -> None:
+def test_other_fractions_are_refused(fraction: float) -> None:
     with pytest.raises(ValueError, match=r"best_fraction must lie in \(0, 1\]"):
-        WindowSampler(dataset, CONTEXT, fraction)
+        WindowOptions(best_fraction=fraction)
 
 
 def test_only_chosen_episodes_are_drawn(dataset: Dataset, rng: np.random.Generator) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, 0.5)
+    sampler = WindowSampler(dataset, CONTEXT, WindowOptions(best_fraction=0.5))
     windows = sampler.draw(500, rng)
     assert set(windows.episode) == set(best_episodes(dataset, 0.5))
     assert (windows.stop <= dataset.episodes.length[windows.episode]).all()

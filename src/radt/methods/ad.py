@@ -8,7 +8,7 @@ it reads; at work it reads its own last trial.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -24,8 +24,8 @@ from radt.methods.episode_pairs import (
     whole_episodes,
 )
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.renaming import check_renamed, rename_places
-from radt.methods.windows import WindowSampler
+from radt.methods.renaming import check_renamed, rename_batches
+from radt.methods.windows import WindowOptions, WindowSampler, check_share
 from radt.model.policy import (
     DecisionTransformer,
     ModelConfig,
@@ -39,23 +39,20 @@ from radt.trajectory import Batch
 
 
 @dataclass(frozen=True)
-class EpisodePairOptions:
-    """What can be chosen about a method whose input is two episodes."""
+class EpisodePairOptions(WindowOptions):
+    """What can be chosen about a method whose input is two episodes; windows are of the current."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     skip: int = 1  # K: how many episodes before the current one the earlier one lies
     loss_on: Literal["all", "current"] = "all"  # whose actions are targets
     context_dropout: float = 0.1  # share of windows without an earlier episode, as in trial 1
-    best_fraction: float = 1.0  # current episodes are this share of each task's, by return
-    least_return: float = 0.0  # and only those that earned this share of the most of all
-    renamed: float = 0.0  # share of examples that are moved elsewhere (see renaming.py)
     cache: bool = True  # decide with a key-value cache
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.skip < 1:
             raise ValueError(f"skip must be at least 1 episode, not {self.skip}")
-        if not 0 <= self.context_dropout <= 1:
-            raise ValueError(f"context_dropout must lie in [0, 1], not {self.context_dropout}")
+        check_share("context_dropout", self.context_dropout)
 
 
 @dataclass(frozen=True)
@@ -101,10 +98,7 @@ class AD:
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the current episodes; earlier ones come from the whole history."""
-        options = self.options
-        self.sampler = WindowSampler(
-            dataset, self.spaces.horizon, options.best_fraction, options.least_return
-        )
+        self.sampler = WindowSampler(dataset, self.spaces.horizon, self.options)
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> ADExamples:
@@ -112,10 +106,8 @@ class AD:
         dataset, windows = self.sampler.dataset, self.sampler.draw(size, rng)
         before = episode_before(dataset.episodes, windows.episode, self.options.skip)
         before[rng.random(size) < self.options.context_dropout] = -1
-        recent = joined(whole_episodes(dataset, before), self.sampler.read(windows))
-        if self.options.renamed:
-            seen, share = [(recent.states, recent.mask)], self.options.renamed
-            recent = replace(recent, states=rename_places(seen, self.spaces.state, share, rng)[0])
+        both = joined(whole_episodes(dataset, before), self.sampler.read(windows))
+        (recent,) = rename_batches([both], self.spaces.state, self.options.renamed, rng)
         targets = recent.mask
         if self.options.loss_on == "current":
             targets = targets & (episodes_ago(recent) == 0)

@@ -25,7 +25,7 @@ from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.renaming import check_renamed, rename_places
 from radt.methods.transition_sets import draw_places, from_trials, read_places
 from radt.methods.trials import RunningTrials
-from radt.methods.windows import Windows, WindowSampler
+from radt.methods.windows import WindowOptions, Windows, WindowSampler, check_share
 from radt.model.policy import ModelConfig, action_loss, counted_errors, loss_in_parts
 from radt.model.set_policy import HeldSets, SetPolicy, Transitions
 from radt.spaces import TaskSpaces
@@ -33,27 +33,23 @@ from radt.trajectory import Batch, Retrieval, Trajectory
 
 
 @dataclass(frozen=True)
-class DPTOptions:
-    """What can be chosen about DPT; a transition is one token, however others cut a step."""
+class DPTOptions(WindowOptions):
+    """What can be chosen about DPT; a window's states are queries, a transition is one token."""
 
     model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
     queries: int = 50  # states of one episode that share a set in training
     set_size: int | None = None  # transitions in a set; None: as many as two episodes have
     set_episodes: int = 40  # a set in training comes from at most so many episodes
     context_dropout: float = 0.1  # share of empty sets, as in trial 1
-    best_fraction: float = 1.0  # queries come from this share of each task's episodes, by return
-    least_return: float = 0.0  # and from those that earned this share of the most of all
-    beginnings: float = 0.0  # share of rows whose queries are the first states of an episode
-    renamed: float = 0.0  # share of rows that are moved elsewhere (see renaming.py)
     cache: bool = True  # keep what was made of a set for the whole trial
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("queries", "set_episodes", "set_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
-        if not 0 <= self.context_dropout <= 1:
-            raise ValueError(f"context_dropout must lie in [0, 1], not {self.context_dropout}")
+        check_share("context_dropout", self.context_dropout)
         if self.model.return_to_go:
             raise ValueError("DPT reads no return-to-go: set model.return_to_go to false")
 
@@ -87,14 +83,7 @@ class DPT:
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the episodes that queries come from; sets come from the whole history."""
-        options = self.options
-        self.sampler = WindowSampler(
-            dataset,
-            options.queries,
-            options.best_fraction,
-            options.least_return,
-            options.beginnings,
-        )
+        self.sampler = WindowSampler(dataset, self.options.queries, self.options)
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> DPTExamples:

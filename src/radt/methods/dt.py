@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -15,27 +15,24 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.moving_window import MovingWindow, check_window_step
-from radt.methods.renaming import check_renamed, rename_places
+from radt.methods.renaming import check_renamed, rename_batches
 from radt.methods.trials import RunningTrials
-from radt.methods.windows import WindowSampler
+from radt.methods.windows import WindowOptions, WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
 
 @dataclass(frozen=True)
-class DTOptions:
+class DTOptions(WindowOptions):
     """What can be chosen about a Decision Transformer."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     context_len: int = 50  # C
-    best_fraction: float = 1.0  # train on this share of each task's episodes, by return
-    least_return: float = 0.0  # and only on those that earned this share of the most of all
-    beginnings: float = 0.0  # share of windows that are the first C steps of an episode
-    renamed: float = 0.0  # share of windows that are moved elsewhere (see renaming.py)
     window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.context_len < 1:
             raise ValueError(f"context_len must be at least 1, not {self.context_len}")
         check_window_step(self.window_step)
@@ -67,24 +64,15 @@ class DT:
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the episodes to learn from."""
-        options = self.options
-        self.sampler = WindowSampler(
-            dataset,
-            options.context_len,
-            options.best_fraction,
-            options.least_return,
-            options.beginnings,
-        )
+        self.sampler = WindowSampler(dataset, self.options.context_len, self.options)
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> DTExamples:
         """Draw windows."""
         windows = self.sampler.draw(size, rng)
         tasks = self.sampler.dataset.episodes.task[windows.episode]
-        recent = self.sampler.read(windows)
-        if self.options.renamed:
-            seen, share = [(recent.states, recent.mask)], self.options.renamed
-            recent = replace(recent, states=rename_places(seen, self.spaces.state, share, rng)[0])
+        drawn, share = self.sampler.read(windows), self.options.renamed
+        (recent,) = rename_batches([drawn], self.spaces.state, share, rng)
         return DTExamples(recent, valid_dimensions(self.spaces, tasks))
 
     def loss(self, examples: DTExamples) -> Tensor:

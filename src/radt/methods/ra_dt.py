@@ -25,26 +25,22 @@ from radt.methods.legs import LEGS, draw_legs, leg_of, legs_of_windows
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.moving_window import MovingWindow, check_window_step
 from radt.methods.novelty import Novelty
-from radt.methods.renaming import check_renamed, rename_places
+from radt.methods.renaming import check_renamed, rename_batches
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
 from radt.methods.trials import RunningTrials
-from radt.methods.windows import Windows, WindowSampler
+from radt.methods.windows import WindowOptions, Windows, WindowSampler, check_share
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
 
 @dataclass(frozen=True)
-class RADTOptions:
+class RADTOptions(WindowOptions):
     """What can be chosen about RA-DT; the defaults are the paper's method."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
-    best_fraction: float = 1.0  # train on this share of each task's episodes, by return
-    least_return: float = 0.0  # and only on those that earned this share of the most of all
-    beginnings: float = 0.0  # share of training windows that are the first C steps of an episode
-    renamed: float = 0.0  # share of training windows that are moved elsewhere (see renaming.py)
     legs: bool = False  # show only the way to the next reward (see legs.py)
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
@@ -52,9 +48,9 @@ class RADTOptions:
     window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_window_step(self.window_step)
-        if not 0 <= self.training.cut_short <= 1:
-            raise ValueError(f"cut_short must be a share in [0, 1], not {self.training.cut_short}")
+        check_share("cut_short", self.training.cut_short)
         if self.training.cut_short and self.memory.top_k > 1:
             raise ValueError("cut_short ends one chunk; it needs memory.top_k=1")
         asks_once = self.memory.top_k == 1 and self.memory.retrieve_every == 0
@@ -109,13 +105,7 @@ class RADT:
         """Fill the index with every sub-trajectory of the data (Algorithm 2, lines 1-4)."""
         options = self.options
         dataset = dataset.thinned(options.episode_every)
-        self.sampler = WindowSampler(
-            dataset,
-            options.memory.context_len,
-            options.best_fraction,
-            options.least_return,
-            options.beginnings,
-        )
+        self.sampler = WindowSampler(dataset, options.memory.context_len, options)
         self.memory = TrainingMemory(
             dataset, self.embedder, options.memory, options.training, progress
         )
@@ -133,10 +123,9 @@ class RADT:
             legs = legs_of_windows(self.sampler.dataset, windows, recent)
             leg = draw_legs(legs, targets, rng)
             retrieved, targets = leg_of(retrieved, leg), targets & (legs == leg[:, None])
-        if self.options.renamed:
-            seen = [(recent.states, recent.mask), (retrieved.states, retrieved.mask)]
-            here, there = rename_places(seen, self.spaces.state, self.options.renamed, rng)
-            recent, retrieved = replace(recent, states=here), replace(retrieved, states=there)
+        recent, retrieved = rename_batches(
+            [recent, retrieved], self.spaces.state, self.options.renamed, rng
+        )
         return RADTExamples(recent, retrieved, targets, valid_dimensions(self.spaces, tasks))
 
     def loss(self, examples: RADTExamples) -> Tensor:

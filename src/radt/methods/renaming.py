@@ -10,12 +10,14 @@ who ran into one seems to stand still in the middle of the room.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from radt.spaces import StateSpace, TaskSpaces
+from radt.trajectory import Batch
 
 
 def rename_places(
@@ -40,9 +42,18 @@ def rename_places(
     ]
 
 
+def rename_batches(
+    batches: Sequence[Batch], space: StateSpace, share: float, rng: np.random.Generator
+) -> list[Batch]:
+    """Move a share of the rows of all batches [B, L] alike; without a share nothing is drawn."""
+    if not share:
+        return list(batches)
+    seen = [(batch.states, batch.mask) for batch in batches]
+    moved = rename_places(seen, space, share, rng)
+    return [replace(batch, states=states) for batch, states in zip(batches, moved, strict=True)]
+
+
 def check_renamed(share: float, spaces: TaskSpaces) -> None:
-    """Refuse what is no share, and states that are no places."""
-    if not 0 <= share <= 1:
-        raise ValueError(f"renamed must be a share in [0, 1], not {share}")
+    """Refuse to move states that are no places."""
     if share and spaces.state.kind != "discrete":
         raise ValueError("only discrete states can be renamed; leave out options.renamed")

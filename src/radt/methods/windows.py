@@ -25,25 +25,35 @@ class Windows:
     stop: NDArray[np.int64]  # [B]
 
 
-class WindowSampler:
-    """Draws windows from the better episodes of every task (all of them, if fraction is 1)."""
+@dataclass(frozen=True, kw_only=True)
+class WindowOptions:
+    """What every method can be told about its windows; the defaults take all alike."""
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        context_len: int,
-        best_fraction: float,
-        least_return: float = 0.0,
-        beginnings: float = 0.0,
-    ) -> None:
-        if not 0 < best_fraction <= 1:
-            raise ValueError(f"best_fraction must lie in (0, 1], not {best_fraction}")
-        for name, share in (("least_return", least_return), ("beginnings", beginnings)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{name} must be a share in [0, 1], not {share}")
-        self.dataset, self.context_len, self.beginnings = dataset, context_len, beginnings
-        self.episodes = best_episodes(dataset, best_fraction)  # [E']
-        if least_return:
+    best_fraction: float = 1.0  # learn from this share of each task's episodes, by return
+    least_return: float = 0.0  # and only from those that earned this share of the most of all
+    beginnings: float = 0.0  # share of windows that are the first C steps of an episode
+    renamed: float = 0.0  # share of windows that are moved elsewhere (see renaming.py)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.best_fraction <= 1:
+            raise ValueError(f"best_fraction must lie in (0, 1], not {self.best_fraction}")
+        for name in ("least_return", "beginnings", "renamed"):
+            check_share(name, getattr(self, name))
+
+
+def check_share(name: str, share: float) -> None:
+    """Refuse what is no share."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"{name} must be a share in [0, 1], not {share}")
+
+
+class WindowSampler:
+    """Draws windows of the episodes that the options choose."""
+
+    def __init__(self, dataset: Dataset, context_len: int, options: WindowOptions) -> None:
+        self.dataset, self.context_len, self.beginnings = dataset, context_len, options.beginnings
+        self.episodes = best_episodes(dataset, options.best_fraction)  # [E']
+        if least_return := options.least_return:
             earned = dataset.episodes.total_return
             enough = earned[self.episodes] >= least_return * earned.max()
             self.episodes = self.episodes[enough]

@@ -10,14 +10,15 @@ from torch import Tensor, nn
 
 from radt.methods import METHODS, MethodEntry
 from radt.methods.dt import DT
+from radt.methods.windows import WindowOptions
 from radt.model.encoders import state_encoder
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 
 
-@dataclass(frozen=True)
-class CloneOptions:
-    """What can be set as options.width and options.best_fraction."""
+@dataclass(frozen=True, kw_only=True)
+class CloneOptions(WindowOptions):
+    """What can be set as options.width, and what every method can be told about its windows."""
 
     context_len: ClassVar[int] = 1
     width: int = 32
