@@ -15,6 +15,8 @@ from radt.checkpoint import load_checkpoint, untrained
 from radt.experiments.controls import Ask, controls, main
 from radt.experiments.run import RunError
 from radt.loading import shipped
+from tests.contracts.method import build_method, live
+from tests.toys import TOY_GRID
 
 ENV = "dark-room-10x10"
 
@@ -50,6 +52,18 @@ def test_what_came_out_is_written_and_printed(
     assert all(name in printed for name in names)
 
 
+@pytest.mark.parametrize("name", ["ad", "dpt", "ra-dt"])
+def test_who_does_not_count_is_lent_counts(name: str) -> None:
+    method = build_method(name, TOY_GRID.spaces)
+    made = dict(controls(method, method))
+    assert ("nothing remembered" in made) == (name == "ra-dt")
+    assert "nothing counted" not in made
+    lived = [live(each, TOY_GRID, TOY_GRID.train_tasks) for each in (method, made["lent counts"])]
+    plain, counted = (actions for _, actions, _ in lived)
+    assert (plain[0] == counted[0]).all()  # nothing is tried yet
+    assert (plain != counted).any()
+
+
 def test_weights_of_another_room_are_refused() -> None:
-    with pytest.raises(RunError, match="a run with a memory in dark-room-20x20"):
+    with pytest.raises(RunError, match="give a run in dark-room-20x20"):
         main(Ask("dark-room-20x20", shipped(ENV)))

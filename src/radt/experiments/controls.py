@@ -1,8 +1,9 @@
-"""What is the memory's, what the counts' and what the weights': one agent, a part of it left out.
+"""What is the memory's, what the counts' and what the weights': one agent, changed in one part.
 
 The same tasks, trials and random numbers each time; nothing is trained. An agent whose memory stays
 empty shows what its gains owe to the memory, one that does not count what it tried what they owe to
-the counts, and one with untrained weights what looking around alone finds.
+the counts, and one with untrained weights what looking around alone finds. An agent that does not
+count by itself is lent the counts of `ra-dt+`, to tell what they would bring to another method.
 
     python -m radt.experiments.controls --env dark-room-10x10 --weights RUN [--out FILE]
 """
@@ -20,6 +21,8 @@ from typing import Any, cast
 import numpy as np
 import torch
 import tyro
+from numpy.typing import NDArray
+from torch import Tensor
 
 from radt.agent import ActionRule
 from radt.checkpoint import load_checkpoint, untrained
@@ -30,9 +33,14 @@ from radt.experiments.provenance import machine
 from radt.experiments.run import CHECKPOINT, RunError
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
+from radt.methods.method import Actor
+from radt.methods.novelty import Novelty
+from radt.methods.trials import RunningTrials
 from radt.metrics import after_finding, crossed_interval, found_by, improvement, late_score
 from radt.track import Tracker
 from radt.version import code_version
+
+COUNTS = {"novelty": 24.0, "restless": 24.0}  # the weights of ra-dt+
 
 
 @dataclass(frozen=True)
@@ -49,9 +57,47 @@ class Ask:
 def controls(method: Method, blank: Method) -> Iterator[tuple[str, Method]]:
     """Name each control and build it; `blank` is the method before its training."""
     yield "as it is", method
-    yield "nothing remembered", altered(method, memory={"store_above": math.inf})
-    yield "nothing counted", altered(method, options={"novelty": 0.0, "restless": 0.0})
+    if METHODS[method.name].embeds:
+        yield "nothing remembered", altered(method, memory={"store_above": math.inf})
+    if any(getattr(getattr(method, "options", None), name, 0.0) for name in COUNTS):
+        yield "nothing counted", altered(method, options=dict.fromkeys(COUNTS, 0.0))
+    else:
+        yield "lent counts", cast(Method, Counting(method))
     yield "untrained", blank
+
+
+class Counting:
+    """A method that counts while it acts, as `ra-dt+` does, whatever it is."""
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
+
+    def actor(self, slots: int) -> CountingActor:
+        """Put the method to work, and count."""
+        counts = Novelty(self._method.spaces, slots, COUNTS["novelty"], COUNTS["restless"])
+        return CountingActor(self._method.actor(slots), counts)
+
+
+class CountingActor:
+    """An actor whose logits are lowered where it has tried something before."""
+
+    def __init__(self, actor: Actor, counts: Novelty) -> None:
+        self._actor, self._counts = actor, counts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._actor, name)
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Start new tasks with nothing counted."""
+        self._actor.forget(slots)
+        self._counts.forget(slots)
+
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Predict the next action and lower what was tried, [B, action_size]."""
+        return self._counts.adjust(self._actor.decide(trials, slots), trials, slots)
 
 
 def altered(
@@ -72,10 +118,8 @@ def compare_controls(ask: Ask) -> dict[str, Any]:
     """Let every control live through the same trials."""
     file = ask.weights / CHECKPOINT if ask.weights.is_dir() else ask.weights
     method, card = load_checkpoint(file)
-    if card.env != ask.env or not METHODS[card.method].embeds:
-        raise RunError(
-            f"{file} holds {card.method} for {card.env}; give a run with a memory in {ask.env}"
-        )
+    if card.env != ask.env:
+        raise RunError(f"{file} holds {card.method} for {card.env}; give a run in {ask.env}")
     suite = SUITES[ask.env]
     tasks = suite.eval_tasks[: ask.tasks]
     rule = decode(ActionRule, card.action_rule, str(file))
