@@ -283,6 +283,24 @@ def test_equal_time_becomes_a_number_of_updates(
     assert paces == ["dt"]
 
 
+def test_a_room_with_equal_time_alone_tells_of_it_in_its_own_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "measure", lambda *_: Pace(1, 1.0, 0.1))
+    folder = tmp_path / "results" / TOY_GRID.name
+    for minutes in ("0.1", "0.12"):
+        answer(capsys, words(tmp_path, "--wall-minutes", minutes))
+    content = json.loads((folder / "compare.json").read_text())
+    assert content["wall_minutes"] == 0.12
+    page = (folder / "compare.md").read_text()
+    assert "Methods were compared at equal wall time only" in page
+    assert "## Equal wall time: 0.1 minutes" in page
+    assert (folder / "wall-0.12min" / "compare.png").exists()
+    assert "wall-0.12min/compare.png" in page
+    answer(capsys, words(tmp_path))  # equal updates come first from now on
+    assert json.loads((folder / "compare.json").read_text())["wall_minutes"] is None
+
+
 def test_a_pace_is_measured_by_training_a_little(tmp_path: Path) -> None:
     comparison = compared(tmp_path)
     config = comparison.config("ra-dt", 0)

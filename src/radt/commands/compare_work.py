@@ -16,6 +16,7 @@ from radt.experiments.pace import fitting_updates, pace_of, read_pace
 from radt.experiments.run import RESULT, RunError
 from radt.methods import METHODS
 from radt.plots import write_comparison
+from radt.plots.comparison import write_equal_time_alone
 
 
 @dataclass
@@ -163,8 +164,11 @@ def write_table(comparison: Comparison) -> Path:
         complete(record.parent, record.parent)
     page = write_comparison(records, folder, wall_minutes=comparison.wall_minutes)
     main = replace(comparison, wall_minutes=None)
-    if comparison.wall_minutes is not None and list(main.published.glob("*-seed*/icl.json")):
-        write_table(main)  # it shows this one as its second table
+    if comparison.wall_minutes is not None:
+        if list(main.published.glob("*-seed*/icl.json")):
+            write_table(main)  # it shows this one as its second table
+        else:
+            write_equal_time_alone(main.published)
     return page
 
 

@@ -48,6 +48,24 @@ def write_comparison(
     return write_page(out_folder / f"{name}.md", [*parts, told])
 
 
+def write_equal_time_alone(folder: Path, name: str = "compare") -> Path:
+    """Let a folder tell of its comparisons at equal wall time, where it has none at equal updates.
+
+    Its JSON is that of the longest time; `wall_minutes` in it says so.
+    """
+    longest = max(folder.glob(f"wall-*min/{name}.json"), key=lambda file: _minutes(file.parent))
+    content = json.loads(longest.read_text(encoding="utf-8"))
+    atomic_write(folder / f"{name}.json", longest.read_bytes())
+    picture = longest.with_suffix(".png").relative_to(folder)
+    parts = [
+        f"# In-context learning on {content['env']}",
+        "Methods were compared at equal wall time only, not at equal updates.",
+        f"![{name}]({picture})",
+        *_equal_time(folder),
+    ]
+    return write_page(folder / f"{name}.md", parts)
+
+
 def title_of(records: Sequence[Record], wall_minutes: float | None = None) -> str:
     """Say what is compared and what was equal."""
     equal = "equal updates" if wall_minutes is None else f"{wall_minutes:g} minutes of training"
@@ -158,10 +176,13 @@ def _equal_time(folder: Path) -> list[str]:
     parts: list[str] = []
     for page in sorted(folder.glob("wall-*min/compare.md")):
         records = [read_record(path) for path in sorted(page.parent.glob("*-seed*/icl.json"))]
-        minutes = page.parent.name.removeprefix("wall-").removesuffix("min")
         parts += [
-            f"## Equal wall time: {minutes} minutes of training",
+            f"## Equal wall time: {_minutes(page.parent):g} minutes of training",
             *returns_tables(method_table([{**record, "variants": {}} for record in records])),
             f"The whole comparison: [{page.parent.name}]({page.parent.name}/{page.name}).",
         ]
     return parts
+
+
+def _minutes(folder: Path) -> float:
+    return float(folder.name.removeprefix("wall-").removesuffix("min"))
