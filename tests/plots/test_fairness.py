@@ -43,6 +43,27 @@ def test_all_that_is_chosen_of_the_data_is_told() -> None:
     assert "`of its own kind` (ra-dt+)" in in_words([learner("dt"), own])
 
 
+def test_what_a_method_adds_at_work_is_a_condition() -> None:
+    memory = {"store_above": 0.0, "erase_loops": True, "return_of": "chunk", "alpha": 10.0}
+    own = learner("ra-dt+", novelty=24.0, restless=12.0, memory=memory)
+    own["config"]["options"]["model"]["return_to_go"] = False
+    paper = learner("ra-dt", memory={"alpha": 1.0, "store_above": None})
+    paper["config"]["options"]["model"]["return_to_go"] = True
+    found = conditions([learner("dt"), paper, own])
+    assert found["what a method does to its logits before that rule"] == {
+        "nothing": ["dt", "ra-dt"],
+        "lowers what was tried until a task is solved by 24 log(1 + times), then what was done "
+        "here since the trial's last reward by 12 log(1 + times)": ["ra-dt+"],
+    }
+    assert found["remembered, where there is a memory"] == {
+        "whole trials, judged by its trial's return, alpha 1": ["ra-dt"],
+        "trials that earned more than 0 without their loops, judged by what the chunk earned, "
+        "alpha 10": ["ra-dt+"],
+    }
+    assert found["return-to-go"]["not read"][-1] == "ra-dt+"
+    assert "ra-dt" in found["return-to-go"]["read"]
+
+
 def test_equal_time_says_how_long_it_was() -> None:
     speed = {"speed": {"samples_per_second": 4.0}}
     spent = {"wall_seconds": {"embedder": 3.0, "prepare": 2.0, "train": 99.0, "evaluate": 30.0}}

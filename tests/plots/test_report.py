@@ -103,7 +103,11 @@ def test_a_comparison_says_the_same_to_readers_and_programs(tmp_path: Path) -> N
     assert "The same for every method: action rule" in page.read_text()
     unequal = [name for name, groups in content["conditions"].items() if len(groups) > 1]
     retrievals = "steps between retrievals, where there is a memory"
-    assert unequal == ["episodes learned from", retrievals]  # the presets differ in them
+    assert unequal == [  # the presets differ in them
+        "what a method does to its logits before that rule",
+        *("return-to-go", "episodes learned from"),
+        *("remembered, where there is a memory", retrievals),
+    ]
     assert content["conditions"][retrievals] == {"1": ["ra-dt"], "once a trial": ["ra-dt+"]}
     assert not (tmp_path / "out" / "learning.png").exists()
 

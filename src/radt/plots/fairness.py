@@ -17,8 +17,10 @@ Groups = dict[str, list[str]]  # a value, and the methods that have it
 def conditions(records: Sequence[Record]) -> dict[str, Groups]:
     """Group methods by each thing that a fair comparison holds equal; learners by training, too."""
     trained = _trained(records)
+    remembering = [record for record in trained if _memory(record)]
     return {
         "action rule": grouped(records, action_rule),
+        "what a method does to its logits before that rule": grouped(trained, counts),
         "updates": grouped(trained, lambda record: f"{_updates(record):,}"),
         "batch": grouped(trained, lambda record: str(record["config"]["learn"]["batch_size"])),
         "dataset": grouped(trained, dataset),
@@ -27,11 +29,11 @@ def conditions(records: Sequence[Record]) -> dict[str, Groups]:
             lambda record: str(record.get("data_sha256", "unknown"))[:8],
         ),  # a recipe rounds as its machine does
         "model": grouped(trained, model),
+        "return-to-go": grouped(trained, return_to_go),
         "episodes learned from": grouped(trained, episodes),
         "windows and chunks": grouped(trained, windows),
-        "steps between retrievals, where there is a memory": grouped(
-            [record for record in trained if _memory(record)], retrieval
-        ),
+        "remembered, where there is a memory": grouped(remembering, remembered),
+        "steps between retrievals, where there is a memory": grouped(remembering, retrieval),
         "steps by which windows move on at once": grouped(
             [record for record in trained if _window_step(record) is not None],
             lambda record: str(_window_step(record)),
@@ -44,6 +46,33 @@ def conditions(records: Sequence[Record]) -> dict[str, Groups]:
 def action_rule(record: Record) -> str:
     """Write how actions are chosen."""
     return json.dumps(_said(record.get("action_rule", {})), sort_keys=True)
+
+
+def counts(record: Record) -> str:
+    """Say what a method counts while it acts, and how much it lowers what was done often."""
+    options = record["config"].get("options", {})
+    weights = (
+        (options.get("novelty"), "what was tried until a task is solved"),
+        (options.get("restless"), "what was done here since the trial's last reward"),
+    )
+    parts = [f"{what} by {weight:g} log(1 + times)" for weight, what in weights if weight]
+    return f"lowers {', then '.join(parts)}" if parts else "nothing"
+
+
+def return_to_go(record: Record) -> str:
+    """Say whether a policy reads the return that is left to earn."""
+    size = record["config"].get("options", {}).get("model")
+    return "read" if isinstance(size, dict) and size.get("return_to_go") else "not read"
+
+
+def remembered(record: Record) -> str:
+    """Say which trials are stored, and by what a stored chunk is judged."""
+    memory = _memory(record)
+    above, whole = memory.get("store_above"), "" if memory.get("erase_loops") else "whole "
+    stored = f"{whole}trials" + ("" if above is None else f" that earned more than {above:g}")
+    stored += "" if whole else " without their loops"
+    judged = "what the chunk earned" if memory.get("return_of") == "chunk" else "its trial's return"
+    return f"{stored}, judged by {judged}, alpha {memory.get('alpha', 1.0):g}"
 
 
 def dataset(record: Record) -> str:
