@@ -136,18 +136,19 @@ ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
 
 LONG_TRIALS = {"memory": {"utility": "way"}}  # most of their chunks begin on the goal
 
+LONG = {"context_len": 100, "methods": {"ra-dt+": LONG_TRIALS}}
+
 ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ from 10x10
-    "dark-room-20x20": {"context_len": 100, "ra-dt+": LONG_TRIALS},
-    "dark-room-40x20": {"context_len": 100, "batch_size": 32, "ra-dt+": LONG_TRIALS},
-    "dark-key-door-20x20": {"context_len": 100, "ra-dt+": LONG_TRIALS},
-    "dark-key-door-20x20-persist": {"context_len": 100, "ra-dt+": LONG_TRIALS},
-    "dark-key-door-40x20": {"context_len": 100, "batch_size": 32, "ra-dt+": LONG_TRIALS},
-    "dark-key-door-40x20-persist": {"context_len": 100, "batch_size": 32, "ra-dt+": LONG_TRIALS},
+    "dark-room-20x20": LONG,
+    "dark-room-40x20": {**LONG, "batch_size": 32},
+    "dark-key-door-20x20": LONG,
+    "dark-key-door-20x20-persist": LONG,
+    "dark-key-door-40x20": {**LONG, "batch_size": 32},
+    "dark-key-door-40x20-persist": {**LONG, "batch_size": 32},
     "maze-runner-15x15": {
         "source": "ppo-lstm",
         "retrieve_every": 25,
-        "ad": {"skip": 1000},
-        "ra-dt+": LONG_TRIALS,
+        "methods": {"ad": {"skip": 1000}, "ra-dt+": LONG_TRIALS},
         "also_on": (TRAINING_TASKS,),
     },
 }
@@ -167,36 +168,34 @@ ONE_PLACE = {**WAYS, "training": {**WAYS["training"], "cut_short": 0.5}}
 PLACE_AFTER_PLACE = {**WAYS, "legs": True}
 
 
-def _long(ways: dict[str, Any]) -> dict[str, Any]:
-    """Add what long trials need to what ways do."""
-    return {**ways, "memory": {**ways["memory"], **LONG_TRIALS["memory"]}}
+def long_room(ways: dict[str, Any]) -> dict[str, Any]:
+    """Say what rooms of 20x20 and 40x20 change at laptop budget, given the ways of ra-dt+."""
+    return {
+        "batch_size": 32,
+        "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
+        "window_step": 50,  # half of the context: most decisions read one step instead of 100
+        "methods": {
+            "dpt": {"queries": 200},  # half of an episode of 20x20, as in small rooms
+            "dpt-oracle": {"queries": 200},
+            "ra-dt-lm": {  # questions that are keys: a language model takes 30 ms to read 100 steps
+                "episode_every": 25,
+                "memory": {"retrieve_every": 100},
+                "training": {"query_offsets": (0,)},
+            },
+            "ra-dt+": {**ways, "memory": {**ways["memory"], **LONG_TRIALS["memory"]}},
+        },
+    }
 
-
-LONG_ROOM: dict[str, Any] = {
-    "batch_size": 32,
-    "ra-dt+": _long(ONE_PLACE),
-    "window_step": 50,  # half of the context: most decisions read one step instead of 100
-    "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
-    "dpt": {"queries": 200},  # half of an episode of 20x20, as in small rooms
-    "dpt-oracle": {"queries": 200},
-    "ra-dt-lm": {  # questions that are keys: a language model takes 30 ms to read 100 steps
-        "episode_every": 25,
-        "memory": {"retrieve_every": 100},
-        "training": {"query_offsets": (0,)},
-    },
-}
-
-LONG_KEY_ROOM: dict[str, Any] = {**LONG_ROOM, "ra-dt+": _long(PLACE_AFTER_PLACE)}
 
 LAPTOP_ENVIRONMENTS: dict[str, dict[str, Any]] = {  # ours, at laptop budget only
-    "dark-key-door-10x10": {"batch_size": 32, "ra-dt+": PLACE_AFTER_PLACE},
+    "dark-key-door-10x10": {"batch_size": 32, "methods": {"ra-dt+": PLACE_AFTER_PLACE}},
     "dark-key-door-10x10-persist": {"batch_size": 32},
-    "dark-room-20x20": LONG_ROOM,
-    "dark-room-40x20": LONG_ROOM,
-    "dark-key-door-20x20": LONG_KEY_ROOM,
-    "dark-key-door-20x20-persist": LONG_ROOM,
-    "dark-key-door-40x20": LONG_KEY_ROOM,
-    "dark-key-door-40x20-persist": LONG_ROOM,
+    "dark-room-20x20": long_room(ONE_PLACE),
+    "dark-room-40x20": long_room(ONE_PLACE),
+    "dark-key-door-20x20": long_room(PLACE_AFTER_PLACE),
+    "dark-key-door-20x20-persist": long_room(ONE_PLACE),
+    "dark-key-door-40x20": long_room(PLACE_AFTER_PLACE),
+    "dark-key-door-40x20-persist": long_room(ONE_PLACE),
 }
 
 
@@ -259,12 +258,12 @@ def in_flags(changes: Mapping[str, Any]) -> list[str]:
 
 def _environment_layers(env: str, method: str, budget: str) -> list[Layer]:
     """Return what an environment changes about a method, as far as the method can be told."""
-    values, entry = dict(ENVIRONMENTS.get(env, {})), METHODS[method]
-    if budget == "laptop":
-        values |= LAPTOP_ENVIRONMENTS.get(env, {})
+    paper, entry = ENVIRONMENTS.get(env, {}), METHODS[method]
+    ours = LAPTOP_ENVIRONMENTS.get(env, {}) if budget == "laptop" else {}
+    values = {**paper, **ours}
+    options = dict({**paper.get("methods", {}), **ours.get("methods", {})}.get(method, {}))
     if method in WHOLE_EPISODES:
         values |= values.get("whole_episodes", {})
-    options: dict[str, Any] = dict(values.get(method, {}))
     memory = {name: values[name] for name in ("context_len", "retrieve_every") if name in values}
     memory |= options.pop("memory", {})
     if entry.embeds and memory:
@@ -275,6 +274,6 @@ def _environment_layers(env: str, method: str, budget: str) -> list[Layer]:
         options["window_step"] = values["window_step"]
     learn = {"batch_size": values["batch_size"]} if "batch_size" in values else {}
     evaluate = {"also_on": values["also_on"]} if "also_on" in values else {}
-    said = (("options", options), ("learn", learn), ("evaluate", evaluate))
-    changes = {name: part for name, part in said if part}
+    parts = (("options", options), ("learn", learn), ("evaluate", evaluate))
+    changes = {name: part for name, part in parts if part}
     return [Layer(f"environment {env}", changes)] if changes else []
