@@ -16,17 +16,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import tyro
 
 from radt.agent import ActionRule
 from radt.experiments.compare import read_config
 from radt.experiments.evaluate import live, load_method, trials_of
+from radt.experiments.provenance import machine
 from radt.experiments.run import Run
 from radt.files import atomic_write
 from radt.methods import Method
 from radt.methods.ad import AD
-from radt.metrics import improvement, late_score
+from radt.metrics import crossed_interval, improvement, late_score
 from radt.model.attention import SelfAttention
 from radt.track import Tracker
 from radt.version import code_version
@@ -71,12 +73,19 @@ def compare_ways(folder: Path) -> list[dict[str, Any]]:
         torch.manual_seed(run.config.seed)  # of the dropout
         with dropped(method, way.dropout):
             returns = live(method, trials, Tracker()).returns  # [task, trial]
+        score, gain = (
+            crossed_interval(of(returns)[None], np.random.default_rng(0))
+            for of in (late_score, improvement)
+        )
         found.append(
             {
                 "way": way.name,
                 "seed": run.config.seed,
-                "score": float(late_score(returns).mean()),
-                "improvement": float(improvement(returns).mean()),
+                "updates": run.config.learn.updates,
+                "score": score.mean,
+                "ci95_tasks": [score.low, score.high],
+                "improvement": gain.mean,
+                "improves_ci95_tasks": [gain.low, gain.high],
                 "returns": returns.tolist(),
             }
         )
@@ -113,10 +122,18 @@ def main(ask: Ask) -> None:
     """Evaluate every run in every way and write what came out."""
     torch.set_num_threads(1)
     lines = [line for folder in ask.runs for line in compare_ways(folder)]
-    record = {"dropout": DROPOUT, "code_version": code_version(), "ways": lines}
+    record = {
+        "dropout": DROPOUT,
+        "ways": lines,
+        "machine": machine(),
+        "code_version": code_version(),
+    }
     atomic_write(ask.out, (json.dumps(record, indent=1) + "\n").encode())
     for line in lines:
-        print(f"{line['way']:<50} seed {line['seed']}  {line['score']:5.1f}")
+        low, high = line["ci95_tasks"]
+        print(
+            f"{line['way']:<50} seed {line['seed']}  {line['score']:5.1f} [{low:.1f}, {high:.1f}]"
+        )
 
 
 if __name__ == "__main__":
