@@ -290,6 +290,7 @@ def test_a_room_with_equal_time_alone_tells_of_it_in_its_own_folder(
     folder = tmp_path / "results" / TOY_GRID.name
     for minutes in ("0.1", "0.12"):
         answer(capsys, words(tmp_path, "--wall-minutes", minutes))
+    answer(capsys, words(tmp_path, "--wall-minutes", "0.2", "--methods", "replay"))
     content = json.loads((folder / "compare.json").read_text())
     assert content["wall_minutes"] == 0.12
     page = (folder / "compare.md").read_text()

@@ -51,12 +51,16 @@ def write_comparison(
 def write_equal_time_alone(folder: Path, name: str = "compare") -> Path:
     """Let a folder tell of its comparisons at equal wall time, where it has none at equal updates.
 
-    Its JSON is that of the longest time; `wall_minutes` in it says so.
+    Its JSON is that of the time with the most methods, and of such the longest; `wall_minutes` in
+    it says which.
     """
-    longest = max(folder.glob(f"wall-*min/{name}.json"), key=lambda file: _minutes(file.parent))
-    content = json.loads(longest.read_text(encoding="utf-8"))
-    atomic_write(folder / f"{name}.json", longest.read_bytes())
-    picture = longest.with_suffix(".png").relative_to(folder)
+    told = {
+        file: json.loads(file.read_text(encoding="utf-8"))
+        for file in folder.glob(f"wall-*min/{name}.json")
+    }
+    most = max(told, key=lambda file: (len(told[file]["methods"]), _minutes(file.parent)))
+    content, picture = told[most], most.with_suffix(".png").relative_to(folder)
+    atomic_write(folder / f"{name}.json", most.read_bytes())
     parts = [
         f"# In-context learning on {content['env']}",
         "Methods were compared at equal wall time only, not at equal updates.",
