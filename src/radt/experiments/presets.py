@@ -168,6 +168,9 @@ ONE_PLACE = {**WAYS, "training": {**WAYS["training"], "cut_short": 0.5}}
 PLACE_AFTER_PLACE = {**WAYS, "legs": True}
 
 
+SMALL_SETS = {"set_size": 100, "queries": 100}  # instead of 800: five times as many updates
+
+
 def long_room(ways: dict[str, Any]) -> dict[str, Any]:
     """Say what rooms of 20x20 and 40x20 change at laptop budget, given the ways of ra-dt+."""
     return {
@@ -175,8 +178,8 @@ def long_room(ways: dict[str, Any]) -> dict[str, Any]:
         "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
         "window_step": 50,  # half of the context: most decisions read one step instead of 100
         "methods": {
-            "dpt": {"queries": 200},  # half of an episode of 20x20, as in small rooms
-            "dpt-oracle": {"queries": 200},
+            "dpt": SMALL_SETS,
+            "dpt-oracle": SMALL_SETS,
             "ra-dt-lm": {  # questions that are keys: a language model takes 30 ms to read 100 steps
                 "episode_every": 25,
                 "memory": {"retrieve_every": 100},
