@@ -168,7 +168,7 @@ ONE_PLACE = {**WAYS, "training": {**WAYS["training"], "cut_short": 0.5}}
 PLACE_AFTER_PLACE = {**WAYS, "legs": True}
 
 
-SMALL_SETS = {"set_size": 100, "queries": 100}  # instead of 800: five times as many updates
+SMALL_SETS = {"set_size": 100, "queries": 100}  # of two episodes: ten times as many updates
 
 
 def long_room(ways: dict[str, Any]) -> dict[str, Any]:
