@@ -1,0 +1,80 @@
+"""Names, verbs, flags and `--set` paths of November 2026 still work, or say why they went."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import radt
+from radt.cli import MENU, Menu, main
+from radt.decode import leaves
+from radt.envs.suite import SUITES
+from radt.methods import METHODS
+
+SURFACE = json.loads(Path(__file__).with_name("surface.json").read_text())
+
+# What went, with the reason. Anything else that is missing is a mistake.
+GONE_FLAGS: dict[str, dict[str, str]] = {}
+GONE_OPTIONS: dict[str, str] = {}
+GONE_DOCS: dict[str, str] = {}
+
+
+def verbs(menu: Menu = MENU, words: tuple[str, ...] = ()) -> list[str]:
+    found = []
+    for word, item in menu.verbs.items():
+        inside = (*words, word)
+        found += verbs(item, inside) if isinstance(item, Menu) else [" ".join(inside)]
+    return found
+
+
+def test_public_names() -> None:
+    assert set(SURFACE["names"]["radt"]) <= set(radt.__all__)
+    assert all(getattr(radt, name) is not None for name in SURFACE["names"]["radt"])
+
+
+def test_methods_and_environments() -> None:
+    assert all(METHODS[name] for name in SURFACE["methods"])
+    assert all(SUITES[name] for name in SURFACE["envs"])
+
+
+@pytest.mark.parametrize("verb", SURFACE["verbs"])
+def test_verbs_take_their_flags(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert verb in verbs()
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        main([*verb.split(), "--help"])
+    assert ended.value.code == 0
+    known = set(re.findall(r"--[a-z][a-z0-9-]+", capsys.readouterr().out))
+    assert set(SURFACE["verbs"][verb]) - set(GONE_FLAGS.get(verb, {})) <= known
+
+
+@pytest.mark.parametrize("method", SURFACE["sets"])
+def test_set_takes_every_old_path(method: str) -> None:
+    sets = [
+        f"{path}={json.dumps(value)}"
+        for path, value in SURFACE["sets"][method].items()
+        if path not in ("env", "method", "budget", "embedder")
+    ]
+    config = radt.preset("dark-room-10x10", method, "laptop", *sets)
+    assert config == radt.preset("dark-room-10x10", method, "laptop")
+
+
+@pytest.mark.parametrize("path", sorted({p for known in SURFACE["sets"].values() for p in known}))
+def test_an_old_path_alone_is_known(path: str) -> None:
+    method, value = next(
+        (method, known[path]) for method, known in SURFACE["sets"].items() if path in known
+    )
+    if path in ("env", "method", "budget") or (path, value) == ("embedder", None):
+        return
+    config = radt.preset("dark-room-10x10", method, "laptop", f"{path}={json.dumps(value)}")
+    assert leaves(config.to_json())
+
+
+def test_pages_of_the_docs() -> None:
+    pages = {path.name for path in (Path(__file__).parents[2] / "docs").glob("*.md")}
+    assert set(SURFACE["docs"]) - set(GONE_DOCS) <= pages
