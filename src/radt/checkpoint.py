@@ -18,6 +18,7 @@ from torch import Tensor
 
 from radt.data.manifest import check_spaces
 from radt.decode import DecodeError, decode
+from radt.errors import RadtError
 from radt.files import atomic_write, seal
 from radt.memory.embed import EMBEDDERS
 from radt.methods.method import METHODS, Method, blueprint, build_method
@@ -29,7 +30,7 @@ SEAL = "sha256"
 T = TypeVar("T")
 
 
-class CheckpointError(ValueError):
+class CheckpointError(RadtError, ValueError):
     """A file that is not a checkpoint of this format, is damaged, or does not fit its header."""
 
 

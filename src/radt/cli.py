@@ -39,7 +39,8 @@ from radt.commands.memory_fill import MemoryExportVerb, MemoryImportVerb, Memory
 from radt.commands.report import ReportVerb
 from radt.commands.runs import CollectVerb, RunVerb, TrainVerb
 from radt.commands.view import ViewVerb
-from radt.registry import PluginError, UnknownNameError
+from radt.errors import RadtError
+from radt.registry import UnknownNameError
 from radt.version import released
 
 
@@ -193,33 +194,12 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:
-        if debugging or not is_ours(error):
+    except (RadtError, OSError) as error:
+        if debugging:
             raise
         say(f"error: {error}", "bold red")
         return 2
     return 0
-
-
-def is_ours(error: Exception) -> bool:
-    """Tell whether an error's message is written for the user, so that no traceback is needed."""
-    if isinstance(error, (UnknownNameError, PluginError, OSError)):
-        return True  # and nothing heavy was imported to say so
-    from radt.checkpoint import CheckpointError
-    from radt.collect import CollectError
-    from radt.data import DataError
-    from radt.decode import DecodeError
-    from radt.distributed import TeamError
-    from radt.engine import EngineError
-    from radt.experiments.run import RunError
-    from radt.hub import HubError
-    from radt.memory.identity import StoreError
-    from radt.memory.language_model import LanguageModelError
-    from radt.plots.records import RecordError
-
-    ours = (RunError, DataError, CollectError, CheckpointError, DecodeError, RecordError)
-    memory = (StoreError, LanguageModelError)
-    return isinstance(error, (*ours, *memory, EngineError, TeamError, HubError))
 
 
 if __name__ == "__main__":

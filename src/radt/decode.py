@@ -14,10 +14,12 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from radt.errors import RadtError
+
 T = TypeVar("T")
 
 
-class DecodeError(ValueError):
+class DecodeError(RadtError, ValueError):
     """A value that does not fit where it was put; the message says what would."""
 
 

@@ -27,13 +27,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from radt.costs import target_steps
 from radt.engine import cores
+from radt.errors import RadtError
 from radt.model.policy import counted_errors
 
 # The others wait while the leader collects or evaluates. A process that ends is noticed at once.
 PATIENCE = timedelta(hours=12)
 
 
-class TeamError(RuntimeError):
+class TeamError(RadtError, RuntimeError):
     """Processes that cannot go on together; the message says what to do."""
 
 

@@ -15,15 +15,17 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from radt.errors import RadtError
+
 PLUGINS = "RADT_PLUGINS"
 T = TypeVar("T")
 
 
-class PluginError(ValueError):
+class PluginError(RadtError, ValueError):
     """Something from outside that cannot be plugged in; the message says why and what to do."""
 
 
-class UnknownNameError(KeyError):
+class UnknownNameError(RadtError, KeyError):
     """A name that nothing is registered under; the message lists the nearest ones."""
 
     def __init__(self, noun: str, name: str, known: list[str]) -> None:

@@ -16,10 +16,11 @@ from typing import Any
 from radt.data import History
 from radt.engine import Engine
 from radt.envs.suite import TaskSuite
+from radt.errors import RadtError
 from radt.registry import Registry
 
 
-class CollectError(ValueError):
+class CollectError(RadtError, ValueError):
     """A collection that cannot start or go on; the message says what to do."""
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from radt.decode import decode
+from radt.errors import RadtError
 from radt.files import atomic_write
 from radt.spaces import TaskSpaces
 
@@ -24,7 +25,7 @@ MAX_STEP_VALUES = 2**24  # numbers in one state or action
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
-class DataError(Exception):
+class DataError(RadtError):
     """A dataset that cannot be used; the message names the file and what to do next."""
 
 

@@ -7,13 +7,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from radt.errors import RadtError
+
 RETRIES = 2  # how often a job is begun again after its worker has failed
 
 Job = TypeVar("Job")
 Work = Callable[[Job], Iterator[Any]]  # yields what JSON knows; the last value is the result
 
 
-class EngineError(ValueError):
+class EngineError(RadtError, ValueError):
     """Jobs that cannot be done as asked; the message says what to do."""
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from radt.agent import Agent
+from radt.errors import RadtError
 from radt.experiments.witness import Part, Witness
 from radt.trajectory import Verdict
 
@@ -27,7 +28,7 @@ MOST_BYTES = 1 << 26  # of one line that is read
 START = re.compile(rb'\{"task": (\d+), "trial": (\d+), "return": (-?[\d.e+-]+), "steps": (\d+), ')
 
 
-class TraceError(ValueError):
+class TraceError(RadtError, ValueError):
     """A file that is no trace of this version; the message says what to do."""
 
 

@@ -15,6 +15,7 @@ from radt.data import read_manifest
 from radt.data.manifest import MANIFEST, is_plain_name
 from radt.data.store import open_task
 from radt.decode import decode
+from radt.errors import RadtError
 from radt.experiments.run import CHECKPOINT, RESULT
 from radt.files import sha256
 from radt.plots.records import DATA, read_record
@@ -31,7 +32,7 @@ MAX_FILE_BYTES = 2**40
 Kind = Literal["run", "dataset"]
 
 
-class HubError(ValueError):
+class HubError(RadtError, ValueError):
     """Something that cannot be pushed or pulled; the message says what to do."""
 
 

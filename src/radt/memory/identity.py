@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from radt.decode import decode, differences
+from radt.errors import RadtError
 from radt.spaces import TaskSpaces
 
 
-class StoreError(ValueError):
+class StoreError(RadtError, ValueError):
     """A memory that cannot be used as it was asked; the message says what to do next."""
 
 

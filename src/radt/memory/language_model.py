@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from radt.errors import RadtError
 from radt.files import sha256
 
 MINILM = "all-MiniLM-L6-v2"
@@ -25,7 +26,7 @@ KNOWN = {  # sha256 of public weights
 }
 
 
-class LanguageModelError(ValueError):
+class LanguageModelError(RadtError, ValueError):
     """A language model that is missing, or other than it should be; the message says what to do."""
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from radt.checkpoint import read_header
 from radt.config import TRAINING_TASKS
+from radt.errors import RadtError
 from radt.experiments.presets import usual_source
 from radt.experiments.run import CHECKPOINT
 from radt.methods import METHODS
@@ -29,7 +30,7 @@ DATA = "dataset.json"  # what is known of a run's data, beside its record
 NEEDED = ("env", "method", "seed", "split", "tasks", "returns", "optimum", "wall_seconds")
 
 
-class RecordError(ValueError):
+class RecordError(RadtError, ValueError):
     """Records that cannot be read or do not belong together; the message says what to do."""
 
 
