@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from radt.checkpoint import (
 from radt.memory.embed import EMBEDDERS, EmbedderEntry
 from radt.methods import METHODS, Method, MethodEntry
 from radt.spaces import TaskSpaces
-from tests.contracts.method import OPTIONS, TINY, build_method, card_of, live
+from tests.contracts.method import build_method, card_of, live
 from tests.toys import TOY_GRID, TOY_REACH, TOYS
 
 
@@ -70,17 +70,6 @@ def test_weights_and_card_survive(name: str, suite: Any, tmp_path: Path) -> None
     assert found == card
     assert_same(method, loaded)
     assert not any(network.training for network in loaded.networks.values())
-
-
-def test_weights_with_two_names_survive(tmp_path: Path) -> None:
-    options = {**OPTIONS["ra-dt"], "model": {**TINY, "shared_states": True}}
-    method = build_method("ra-dt", TOY_GRID.spaces, options)
-    card = replace(card_of(method, "ra-dt"), options=asdict(method.options))  # type: ignore[attr-defined]
-    save_checkpoint(tmp_path / "x", method, card)
-    loaded, _ = load_checkpoint(tmp_path / "x")
-    assert_same(method, loaded)
-    policy = loaded.networks["policy"]
-    assert policy.embed.state is policy.embed_retrieved.state  # type: ignore[union-attr]
 
 
 def test_actions_survive(method: Method, path: Path) -> None:

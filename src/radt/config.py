@@ -18,6 +18,7 @@ from radt.decode import DecodeError, decode, leaves, parse_assignment
 from radt.learn import LearnConfig
 from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
+from radt.old_names import translated
 
 Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
@@ -98,25 +99,35 @@ def _embedder_options(method: str, values: Mapping[str, Any], where: str) -> Any
 
 def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
     """Lay layers over each other; return the config and the source of every value by its path."""
-    merged: dict[str, Any] = {}
+    whole = _defaults(layers)  # so that a partly given record keeps the defaults of its place
     sources: dict[str, str] = {}
     for layer in layers:
-        _lay(merged, layer.values)
-        sources |= {path: layer.source for path in leaves(layer.values)}
-    whole = _defaults(merged)  # so that a partly given record keeps the defaults of its place
-    _lay(whole, merged)
+        values = _by_new_names(layer.values, whole)
+        _lay(whole, values)
+        sources |= {path: layer.source for path in leaves(values)}
     config = from_json(whole)
     known = leaves(config.to_json())
     return config, {path: sources.get(path, "default") for path in known}
 
 
-def _defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(layers: Sequence[Layer]) -> dict[str, Any]:
     """Return the tree as it is when nothing but environment, method and source is said."""
-    named = {name: values[name] for name in ("env", "method", "source") if name in values}
+    said = {name: value for layer in layers for name, value in layer.values.items()}
+    named = {name: said[name] for name in said if name in ("env", "method", "source")}
     try:
         return from_json(named).to_json()
     except DecodeError:
         return {}  # decoding all that was said will tell better what is missing
+
+
+def _by_new_names(values: Mapping[str, Any], known: Any) -> dict[str, Any]:
+    """Translate old names to those of the tree that the values will be laid over."""
+    if not isinstance(known, Mapping):
+        return dict(values)
+    return {
+        name: _by_new_names(value, known.get(name)) if isinstance(value, Mapping) else value
+        for name, value in translated(values, known).items()
+    }
 
 
 def overrides(assignments: Sequence[str]) -> Layer:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from radt.errors import RadtError
+from radt.old_names import translated
 
 T = TypeVar("T")
 
@@ -56,6 +57,7 @@ def _decode_record(kind: type, value: Any, where: str) -> Any:
         raise _wrong(f"an object with the fields of {kind.__name__}", value, where)
     hints = typing.get_type_hints(kind)
     known = {item.name for item in dataclasses.fields(kind)}
+    value = translated(value, known)
     for name in value:
         if name not in known:
             raise DecodeError(f"{_at(where)}unknown name {name!r}; {nearest(name, known)}")

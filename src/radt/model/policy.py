@@ -28,8 +28,6 @@ class ModelConfig:
     tokens: Tokenisation = "fused"
     return_to_go: bool = True
     cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
-    shared_states: bool = False  # one state encoder for the input and for what was retrieved
-    arrival_reward: bool = False  # a fused retrieved token also tells what the step into it paid
     encoder: str | None = None  # what reads states; None: the encoder for their kind
 
     def __post_init__(self) -> None:
@@ -72,14 +70,10 @@ class DecisionTransformer(nn.Module):
         self.head = nn.Linear(config.width, spaces.action.size)
         self.embed_retrieved: StepEmbedding | None = None
         if retrieves:
-            arrival = config.arrival_reward and config.tokens == "fused"
             self.embed_retrieved = StepEmbedding(
                 *(spaces, config.width, config.tokens, config.return_to_go),
-                arrival=arrival,
                 encoder=config.encoder,
             )
-            if config.shared_states:
-                self.embed_retrieved.state = self.embed.state
             self.null_chunk = nn.Parameter(torch.zeros(1, 1, config.width))
         self.drop = nn.Dropout(config.dropout)
         generator = torch.Generator().manual_seed(seed)

@@ -47,7 +47,6 @@ class StepEmbedding(nn.Module):
         tokens: Tokenisation,
         use_return: bool,
         episodes: int = 1,
-        arrival: bool = False,
         encoder: str | None = None,
     ) -> None:
         super().__init__()
@@ -60,7 +59,6 @@ class StepEmbedding(nn.Module):
         self.return_to_go = nn.Linear(1, width) if use_return else None
         self.time = nn.Embedding(spaces.horizon + 1, width)
         self.episode = nn.Embedding(episodes, width) if episodes > 1 else None
-        self.arrival = nn.Linear(1, width) if arrival else None
         self.norm = nn.LayerNorm(width)
 
     @property
@@ -77,8 +75,6 @@ class StepEmbedding(nn.Module):
         if vectors.return_to_go is not None:
             parts.insert(1, vectors.return_to_go)
         time = self._position(batch)
-        if self.arrival is not None:
-            parts.append(self.arrival(arrival_rewards(batch)[..., None] / self.spaces.reward_scale))
         if self.tokens == "fused":
             return torch.as_tensor(self.norm(torch.stack(parts).sum(0) + time))
         interleaved = torch.stack([part + time for part in parts], dim=2)  # [B, L, n, width]
@@ -146,12 +142,6 @@ class StepEmbedding(nn.Module):
             action=self.action(batch.actions),
             reward=self.reward(rewards),
         )
-
-
-def arrival_rewards(batch: Batch) -> Tensor:
-    """Return the reward that the step into each state paid, 0 where that step is not there."""
-    follows = batch.timesteps[:, 1:] == batch.timesteps[:, :-1] + 1  # not another chunk's
-    return pad(batch.rewards[:, :-1] * follows, (1, 0))  # [B, L]
 
 
 def episodes_ago(batch: Batch) -> Tensor:
