@@ -166,7 +166,7 @@ def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_p
             agent.observe(0.0, step % HORIZON == HORIZON - 1, False)
         return agent.actor.kept()["tried"].numpy().copy()  # type: ignore
 
-    method = build_method("ra-dt", SPACES, {**OPTIONS["ra-dt"], "novelty": 5.0})
+    method = build_method("ra-dt", SPACES, {**OPTIONS["ra-dt"], "count_bonus": 5.0})
     agent, other = (Agent(method, Target(5.0), seed=seed) for seed in (0, 1))
     tried = wander(agent, 3 * HORIZON)
     assert tried.sum() > 0

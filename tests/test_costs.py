@@ -139,7 +139,7 @@ def test_targets_are_marked_steps_or_else_all_real_ones(tmp_path: Path) -> None:
 
 def test_where_returns_decide_targets_are_counted_on_all_tasks(tmp_path: Path) -> None:
     dataset = toy_dataset(TOY_GRID, tmp_path)
-    options = {**OPTIONS["ra-dt"], "least_return": 0.5}
+    options = {**OPTIONS["ra-dt"], "min_return": 0.5}
 
     def drawn(tasks: Sequence[int]) -> float:
         method = build_method("ra-dt", TOY_GRID.spaces, options)

@@ -23,9 +23,14 @@ from radt.memory.identity import MemoryMismatchError, refuse_other
 from radt.memory.memory import Memory
 from radt.methods.method import Keeps, Method, Shares
 from radt.methods.trials import RunningTrials
+from radt.old_names import translated
 from radt.trajectory import Retrieval
 
-EXPLORED = ("farthest", "doubts", "failures")  # columns of the trials that say when to explore
+EXPLORED = (
+    "most_rewards",
+    "back_off",
+    "failures",
+)  # columns of trials
 
 
 @dataclass(frozen=True)
@@ -245,7 +250,7 @@ class Agent:
 
     def load(self, path: str | Path) -> None:
         """Replace the memory by one that an agent with as many slots saved, and go on there."""
-        progress = self._needs_memory().load(Path(path))
+        progress = translated(self._needs_memory().load(Path(path)), EXPLORED)
         if len(progress.get("trial", ())) != self.slots:
             raise MemoryMismatchError(
                 f"{path} was not saved by an agent of {self.slots} slots; build an agent with as "
@@ -274,7 +279,7 @@ class Agent:
         return shared
 
     def _recall(self, memory: Memory, slots: NDArray[np.int64]) -> None:
-        """Know which tasks were solved before: a way is remembered, so none has to be found."""
+        """Know which tasks were solved before: they need no exploration."""
         memory.refresh()
         for slot in slots.tolist():
             earned = memory.of_task(self.keys[slot]).total_return

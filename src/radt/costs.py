@@ -26,7 +26,7 @@ from radt.trajectory import Trajectory
 
 REMEMBERED = 5  # finished trials behind the one that is counted
 DRAWN_BATCHES = 8
-RETURNS_DECIDE = ("legs", "least_return")  # options by which what was earned decides on targets
+RETURNS_DECIDE = ("subgoals", "min_return")  # options by which what was earned decides on targets
 
 
 @dataclass(frozen=True)

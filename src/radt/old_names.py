@@ -9,8 +9,24 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
-OPTIONS: Mapping[str, str] = {}  # fields of records: old name -> new name
-VALUES: Mapping[str, Mapping[str, str]] = {}  # names that fields hold: field -> old -> new
+FIELDS: Mapping[str, str] = {  # options and columns of files: old name -> new name
+    "novelty": "count_bonus",
+    "restless": "revisit_penalty",
+    "renamed": "translate",
+    "legs": "subgoals",
+    "erase_loops": "loop_erased",
+    "best_fraction": "top_fraction",
+    "least_return": "min_return",
+    "beginnings": "start_windows",
+    "from_start": "start_chunks",
+    "cut_short": "truncated_chunks",
+    "skip": "episode_gap",
+    "farthest": "most_rewards",
+    "doubts": "back_off",
+}
+VALUES: Mapping[str, Mapping[str, str]] = {  # what fields hold: field -> old value -> new value
+    "utility": {"way": "aligned-return"},
+}
 
 # Options that did not help and went, with the value that leaves them out.
 REMOVED: Mapping[str, Any] = {"shared_states": False, "arrival_reward": False}
@@ -23,8 +39,8 @@ def translated(values: Mapping[str, Any], known: Container[str]) -> dict[str, An
         if name not in known:
             if name in REMOVED and value == REMOVED[name]:
                 continue
-            if OPTIONS.get(name, name) in known:
-                name = OPTIONS[name]
+            if FIELDS.get(name, name) in known:
+                name = FIELDS[name]
         if isinstance(value, str):
             value = VALUES.get(name, {}).get(value, value)
         now[name] = value

@@ -48,7 +48,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "model": TINY,
         "memory": {"context_len": CONTEXT, "store_above": 0.0, "retrieve_every": 0},
         "training": RETRIEVAL,
-        "best_fraction": 0.5,
+        "top_fraction": 0.5,
     },
 }
 EMBEDDER: dict[str, dict[str, Any]] = {"dt": {"model": {**TINY, "return_to_go": False}}}

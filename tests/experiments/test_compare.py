@@ -314,7 +314,7 @@ def test_a_pace_is_measured_by_training_a_little(tmp_path: Path) -> None:
     other = comparison.config("dt", 0).to_json()
     assert pacing.read_pace(tmp_path / "pace.json", other) is None
     content = json.loads((tmp_path / "pace.json").read_text())
-    del content["config"]["options"]["renamed"]  # a file from before there was such an option
+    del content["config"]["options"]["translate"]  # a file from before there was such an option
     (tmp_path / "pace.json").write_text(json.dumps(content))
     assert pacing.read_pace(tmp_path / "pace.json", config.to_json()) == pace
 

@@ -27,9 +27,9 @@ def test_a_control_changes_one_thing_and_not_the_method_itself() -> None:
     before = method.options
     made: dict[str, Any] = dict(controls(method, untrained(shipped(ENV), card)))
     assert method.options is before
-    assert made["nothing remembered"].options.novelty == before.novelty > 0
+    assert made["nothing remembered"].options.count_bonus == before.count_bonus > 0
     assert made["nothing remembered"].options.memory.store_above == math.inf
-    assert made["nothing counted"].options.novelty == 0
+    assert made["nothing counted"].options.count_bonus == 0
     assert made["nothing counted"].options.memory == before.memory
     assert made["untrained"].options == before
     own, other = (each.policy.state_dict() for each in (method, made["untrained"]))

@@ -56,7 +56,7 @@ def test_mazes_ask_the_memory_every_25_steps(method: str, budget: str) -> None:
 
 def test_only_algorithm_distillation_skips_a_thousand_episodes() -> None:
     skips = {
-        method: compose(preset_layers("maze-runner-15x15", method, "laptop"))[0].options.skip
+        method: compose(preset_layers("maze-runner-15x15", method, "laptop"))[0].options.episode_gap
         for method in ("ad", "dt-2ep")
     }
     assert skips == {"ad": 1000, "dt-2ep": 1}

@@ -21,8 +21,8 @@ from radt.memory.chunks import stack
 from radt.memory.embed import DecisionTransformerEmbedder, device_of
 from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
+from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory import Memory, MemoryConfig
-from radt.memory.ways import without_loops
 from radt.trajectory import Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import toy_embedder
@@ -157,10 +157,10 @@ def test_only_chunks_above_the_floor_are_stored() -> None:
 
 def test_trials_may_be_remembered_without_their_loops() -> None:
     trial = trials(TOY_GRID, slot=0, count=1)[0]
-    memory = new_memory(TOY_GRID, erase_loops=True)
+    memory = new_memory(TOY_GRID, loop_erased=True)
     memory.write([trial])
     chunk = memory.chunks(torch.tensor([[0]]))
-    way = without_loops(trial)
+    way = loop_erased_trial(trial)
     assert len(way) < len(trial)
     length = int(chunk.mask.sum())
     assert (chunk.states[0, :length].numpy() == way.states[:length]).all()

@@ -373,17 +373,17 @@ def test_nothing_is_indexed_where_nothing_is_searched(build: Build, dataset: Dat
 
 
 def test_chunks_may_be_those_that_begin_with_their_episode(build: Build) -> None:
-    memory = build(from_start=True)
+    memory = build(start_chunks=True)
     assert len(memory.store.entries) > 0
     assert (memory.store.entries.start == 0).all()
-    assert memory.sizes["from_start"] == len(memory.store.entries) < memory.sizes["cut"]
+    assert memory.sizes["start_chunks"] == len(memory.store.entries) < memory.sizes["cut"]
 
 
 def test_chunks_may_end_with_an_early_reward(build: Build, rng: np.random.Generator) -> None:
     chunks = build().store.chunks(torch.zeros(200, 1, dtype=torch.int64))
     chunks = replace(chunks, rewards=torch.tensor([0.0, 1, 0, 1, 1, 0, 0, 1]).repeat(200, 1))
     some = np.arange(200) < 150
-    short = training_memory.end_early(chunks, some, rng)
+    short = training_memory.truncate_chunks(chunks, some, rng)
     lengths = short.mask.sum(1)
     assert (lengths[150:] == chunks.mask.sum(1)[150:]).all()
     assert set(lengths[:150].tolist()) <= {2, 4, 5, 8}

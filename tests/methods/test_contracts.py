@@ -56,7 +56,7 @@ def test_learning(name: str, suite: TaskSuite, datasets: dict[str, Dataset]) -> 
 def test_every_method_can_leave_out_episodes_that_earned_little(
     name: str, datasets: dict[str, Dataset]
 ) -> None:
-    method = build_method(name, TOY_GRID.spaces, {**OPTIONS[name], "least_return": 0.5})
+    method = build_method(name, TOY_GRID.spaces, {**OPTIONS[name], "min_return": 0.5})
     method.prepare(datasets[TOY_GRID.name])
     sampler = method.sampler  # type: ignore[attr-defined]  # all draw from one
     earned = sampler.dataset.episodes.total_return
@@ -65,7 +65,7 @@ def test_every_method_can_leave_out_episodes_that_earned_little(
 
 @pytest.mark.parametrize("name", LEARNING)
 def test_every_method_can_be_shown_beginnings(name: str, datasets: dict[str, Dataset]) -> None:
-    method = build_method(name, TOY_GRID.spaces, {**OPTIONS[name], "beginnings": 1.0})
+    method = build_method(name, TOY_GRID.spaces, {**OPTIONS[name], "start_windows": 1.0})
     method.prepare(datasets[TOY_GRID.name])
     assert (method.draw(8, np.random.default_rng(0)).recent.timesteps[:, 0] == 0).all()
 

@@ -11,11 +11,12 @@ import torch
 
 from radt.data import Dataset
 from radt.methods import METHODS
-from radt.methods.ad import AD, ADOptions
-from radt.methods.dt_2ep import DT2EpOptions
-from radt.methods.episode_pairs import (
+from radt.methods.ad import (
+    AD,
+    ADOptions,
     EpisodePairActor,
-    episode_before,
+    EpisodePairOptions,
+    earlier_episode,
     joined,
     no_steps,
     whole_episodes,
@@ -53,15 +54,15 @@ def shown(batch: Batch, row: int, name: str) -> np.ndarray:
 
 def test_the_episode_k_before_is_clipped_at_the_tasks_first(dataset: Dataset) -> None:
     rows = np.arange(12)  # three tasks of four episodes
-    assert episode_before(dataset.episodes, rows, 1)[:8].tolist() == [-1, 0, 1, 2, -1, 4, 5, 6]
-    assert episode_before(dataset.episodes, rows, 2)[4:].tolist() == [-1, 4, 4, 5, -1, 8, 8, 9]
-    assert episode_before(dataset.episodes, rows, 99)[:4].tolist() == [-1, 0, 0, 0]
+    assert earlier_episode(dataset.episodes, rows, 1)[:8].tolist() == [-1, 0, 1, 2, -1, 4, 5, 6]
+    assert earlier_episode(dataset.episodes, rows, 2)[4:].tolist() == [-1, 4, 4, 5, -1, 8, 8, 9]
+    assert earlier_episode(dataset.episodes, rows, 99)[:4].tolist() == [-1, 0, 0, 0]
 
 
 def test_real_steps_stand_one_behind_the_other(dataset: Dataset, rng: np.random.Generator) -> None:
-    method = prepared(dataset, skip=2)
+    method = prepared(dataset, episode_gap=2)
     windows = method.sampler.draw(64, rng)
-    before = episode_before(dataset.episodes, windows.episode, 2)
+    before = earlier_episode(dataset.episodes, windows.episode, 2)
     batch = joined(whole_episodes(dataset, before), method.sampler.read(windows))
     assert batch.mask.sum(1).max() == batch.mask.shape[1]
     assert (np.diff(batch.mask.numpy().astype(int), axis=1) <= 0).all()
@@ -83,7 +84,7 @@ def test_real_steps_stand_one_behind_the_other(dataset: Dataset, rng: np.random.
 
 def test_targets_are_all_actions_or_those_of_the_current_episode(dataset: Dataset) -> None:
     every, current = (
-        prepared(dataset, skip=1, loss_on=which).draw(64, np.random.default_rng(1))
+        prepared(dataset, episode_gap=1, loss_on=which).draw(64, np.random.default_rng(1))
         for which in ("all", "current")
     )
     assert torch.equal(every.targets, every.recent.mask)
@@ -93,9 +94,9 @@ def test_targets_are_all_actions_or_those_of_the_current_episode(dataset: Datase
 
 
 def test_some_windows_have_no_earlier_episode(dataset: Dataset, rng: np.random.Generator) -> None:
-    never = prepared(dataset, skip=1, context_dropout=1.0).draw(64, rng)
+    never = prepared(dataset, episode_gap=1, context_dropout=1.0).draw(64, rng)
     assert not episodes_ago(never.recent).any()
-    method = prepared(dataset, skip=1, context_dropout=0.5)
+    method = prepared(dataset, episode_gap=1, context_dropout=0.5)
     recent = method.draw(2000, rng).recent
     with_earlier = (episodes_ago(recent) > 0).any(1).float().mean()
     first = (dataset.episodes.index == 0) @ dataset.episodes.length / dataset.episodes.length.sum()
@@ -103,7 +104,7 @@ def test_some_windows_have_no_earlier_episode(dataset: Dataset, rng: np.random.G
 
 
 def test_targets_do_not_know_what_comes_after_them(dataset: Dataset) -> None:
-    method = prepared(dataset, skip=1)
+    method = prepared(dataset, episode_gap=1)
     recent = method.draw(8, np.random.default_rng(0)).recent
     before = method.policy(recent)
     actions, rewards = recent.actions.clone(), recent.rewards.clone()
@@ -195,22 +196,22 @@ def test_no_steps_has_the_types_of_data(dataset: Dataset) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"skip": 0}, "skip must be at least 1"),
+        ({"episode_gap": 0}, "episode_gap must be at least 1"),
         ({"context_dropout": 1.5}, "context_dropout must be a share in"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        DT2EpOptions(**options)
+        EpisodePairOptions(**options)
 
 
 def test_ad_reads_no_return_to_go() -> None:
     with pytest.raises(ValueError, match="or use dt-2ep"):
         ADOptions(model=ModelConfig(return_to_go=True))
     assert not ADOptions().model.return_to_go
-    assert ADOptions().skip == 100
-    assert DT2EpOptions().model.return_to_go
-    assert DT2EpOptions().skip == 1
+    assert ADOptions().episode_gap == 100
+    assert EpisodePairOptions().model.return_to_go
+    assert EpisodePairOptions().episode_gap == 1
 
 
 def test_both_are_registered(tmp_path: Path) -> None:

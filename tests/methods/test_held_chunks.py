@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from radt.envs.suite import TaskSuite
-from radt.methods.held_chunks import HeldChunks, differ
+from radt.methods.decision_cache import HeldChunks, differ
 from radt.model.policy import DecisionTransformer
 from radt.trajectory import Batch
 from tests.model.batches import random_batch, small_model

@@ -1,4 +1,4 @@
-"""Chunks that are shown leg by leg, at training and while acting."""
+"""Chunks that are shown subgoal by subgoal, at training and while acting."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import torch
 from radt.data import Dataset
 from radt.memory.chunks import blank
 from radt.memory.memory import Memory, MemoryConfig
-from radt.methods.legs import LEGS, draw_legs, leg_of, legs_of_windows
-from radt.methods.moving_window import MovingWindow
-from radt.methods.novelty import Novelty
+from radt.methods.decision_cache import MovingWindow
+from radt.methods.exploration import ExplorationBonus
 from radt.methods.ra_dt import RADT, RADTActor, RADTOptions
 from radt.methods.training_memory import RetrievalTraining
+from radt.methods.transforms import SUBGOALS, draw_subgoals, show_subgoal, subgoals_of_windows
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler, rewards_before
 from radt.trajectory import Trajectory
@@ -45,13 +45,13 @@ def dataset(tmp_path: Path, rng: np.random.Generator) -> Dataset:
 
 
 @pytest.mark.parametrize(
-    ("leg", "shown"),
+    ("subgoal", "shown"),
     [(0, [0, 1, 2]), (1, [2, 3, 4, 5]), (2, [5, 6]), (3, [6, 7])],
 )
-def test_a_leg_leads_to_the_next_reward_and_to_its_place(leg: int, shown: list[int]) -> None:
+def test_a_leg_leads_to_the_next_reward_and_to_its_place(subgoal: int, shown: list[int]) -> None:
     whole = blank(TOY_GRID.spaces, 1, len(REWARDS))
     whole = replace(whole, rewards=torch.tensor([REWARDS]).float(), mask=~whole.mask)
-    mask = leg_of(whole, torch.tensor([leg])).mask[0]
+    mask = show_subgoal(whole, torch.tensor([subgoal])).mask[0]
     assert mask.nonzero().flatten().tolist() == shown
 
 
@@ -59,19 +59,19 @@ def test_every_step_of_a_window_knows_its_leg(dataset: Dataset, rng: np.random.G
     sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
     windows = sampler.draw(40, rng)
     recent = sampler.read(windows)
-    legs = legs_of_windows(dataset, windows, recent)
+    subgoals = subgoals_of_windows(dataset, windows, recent)
     zeros = np.zeros_like(windows.start)
     whole = dataset.windows(windows.episode, zeros, TOY_GRID.spaces.horizon)
-    before = rewards_before(whole.rewards).clamp_max(LEGS - 1)
+    before = rewards_before(whole.rewards).clamp_max(SUBGOALS - 1)
     for row in range(40):
         at = recent.timesteps[row][recent.mask[row]]
-        assert legs[row][recent.mask[row]].tolist() == before[row][at].tolist()
+        assert subgoals[row][recent.mask[row]].tolist() == before[row][at].tolist()
 
 
 def test_legs_are_drawn_by_the_root_of_their_steps(rng: np.random.Generator) -> None:
-    legs = torch.tensor([0] * 4 + [1] * 16 + [3] * 5).repeat(4000, 1)
-    targets = legs < 3
-    drawn = draw_legs(legs, targets, rng)
+    subgoals = torch.tensor([0] * 4 + [1] * 16 + [3] * 5).repeat(4000, 1)
+    targets = subgoals < 3
+    drawn = draw_subgoals(subgoals, targets, rng)
     assert set(drawn.tolist()) == {0, 1}  # only what has targets
     assert abs((drawn == 0).double().mean() - 1 / 3) < 0.03
 
@@ -79,10 +79,10 @@ def test_legs_are_drawn_by_the_root_of_their_steps(rng: np.random.Generator) -> 
 @pytest.mark.parametrize(
     "options",
     [
-        {"legs": True},
-        {"legs": True, "memory": MemoryConfig(retrieve_every=0, top_k=2)},
-        {"training": RetrievalTraining(cut_short=0.5), "memory": MemoryConfig(top_k=2)},
-        {"training": RetrievalTraining(cut_short=1.5)},
+        {"subgoals": True},
+        {"subgoals": True, "memory": MemoryConfig(retrieve_every=0, top_k=2)},
+        {"training": RetrievalTraining(truncated_chunks=0.5), "memory": MemoryConfig(top_k=2)},
+        {"training": RetrievalTraining(truncated_chunks=1.5)},
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
@@ -93,8 +93,8 @@ def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
 def test_targets_are_on_the_leg_that_is_shown(dataset: Dataset, rng: np.random.Generator) -> None:
     options = RADTOptions(
         memory=MemoryConfig(context_len=CONTEXT, retrieve_every=0),
-        training=RetrievalTraining(from_start=True),
-        legs=True,
+        training=RetrievalTraining(start_chunks=True),
+        subgoals=True,
     )
     method = RADT(TOY_GRID.spaces, options, 0, toy_embedder(TOY_GRID.spaces))
     method.prepare(dataset)
@@ -113,7 +113,7 @@ def test_an_agent_turns_to_the_next_leg_with_a_reward(rng: np.random.Generator) 
     past = [replace(trial, rewards=np.array(REWARDS, np.float32)) for trial in past]
     memory.write(past)
     window = MovingWindow(small_model(spaces, retrieves=True), 2, CONTEXT, 1)
-    actor = RADTActor(window, memory, Novelty(spaces, 2, 0.0), 2, legs=True)
+    actor = RADTActor(window, memory, ExplorationBonus(spaces, 2, 0.0), 2, subgoals=True)
     trials = RunningTrials(spaces, 2)
     trials.begin_task(everyone)
     trials.begin_trial(everyone, np.zeros(2, np.float32))
@@ -127,7 +127,7 @@ def test_an_agent_turns_to_the_next_leg_with_a_reward(rng: np.random.Generator) 
         trials.see(everyone, np.stack([trial.states[0] for trial in past]))
     actor.decide(trials, everyone)
     seen.append(actor.reading.mask.clone())
-    for slot in everyone.tolist():  # the next trial begins with the first leg of the same chunk
+    for slot in everyone.tolist():  # the next trial begins with the first subgoal of the same chunk
         trials.finish(slot)
     trials.begin_trial(everyone, np.zeros(2, np.float32))
     trials.see(everyone, np.stack([trial.states[0] for trial in past]))
@@ -137,5 +137,5 @@ def test_an_agent_turns_to_the_next_leg_with_a_reward(rng: np.random.Generator) 
     whole = actor._found
     assert whole is not None
     for mask, stages in zip(seen, ((0, 0), (0, 0), (1, 0), (1, 1), (0, 0)), strict=True):
-        assert torch.equal(mask, leg_of(whole, torch.tensor(stages)).mask)
+        assert torch.equal(mask, show_subgoal(whole, torch.tensor(stages)).mask)
         assert mask.any(1).all()

@@ -15,7 +15,7 @@ from radt.envs import SUITES, MazeRunnerSuite
 from radt.envs.suite import found_above
 from radt.icl import in_context_learning
 from radt.methods import METHODS
-from radt.methods.novelty import Novelty
+from radt.methods.exploration import ExplorationBonus
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Trajectory
 from tests.contracts.method import build_method, toy_dataset
@@ -61,17 +61,21 @@ def test_who_needs_a_grid_refuses_a_maze() -> None:
 
 
 def test_places_of_a_maze_recur_and_are_counted() -> None:
-    novelty, trials, slot = Novelty(SUITE.spaces, 1, 2.0), RunningTrials(SUITE.spaces, 1), [0]
+    count_bonus, trials, slot = (
+        ExplorationBonus(SUITE.spaces, 1, 2.0),
+        RunningTrials(SUITE.spaces, 1),
+        [0],
+    )
     here = np.array(slot)
     env = SUITE.make(300)
     state = env.reset()[0]
     for action in (0, 0, 4):  # into the wall twice, and wait
         trials.see(here, state[None])
-        novelty.adjust(torch.zeros(1, 5), trials, here)
+        count_bonus.adjust(torch.zeros(1, 5), trials, here)
         state, reward, *_ = env.step(action)
         trials.record(here, np.array([action]), np.array([reward], np.float32))
     trials.see(here, state[None])
-    logits = novelty.adjust(torch.zeros(1, 5), trials, here)
+    logits = count_bonus.adjust(torch.zeros(1, 5), trials, here)
     torch.testing.assert_close(logits[0], -2 * torch.log1p(torch.tensor([2.0, 0, 0, 0, 1])))
 
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from radt.agent import Agent, Target
 from radt.costs import random_answers, random_states
 from radt.icl import in_context_learning
+from radt.methods.decision_cache import HeldChunks, MovingWindow
 from radt.methods.dt import DTOptions
-from radt.methods.held_chunks import HeldChunks
-from radt.methods.moving_window import MovingWindow
 from radt.methods.ra_dt import RADTOptions
 from radt.methods.trials import RunningTrials
 from radt.model.policy import DecisionTransformer

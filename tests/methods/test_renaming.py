@@ -12,7 +12,7 @@ from torch import Tensor
 
 from radt.envs.suite import SUITES
 from radt.methods import METHODS
-from radt.methods.renaming import rename_places
+from radt.methods.transforms import translate_states
 from radt.spaces import StateSpace
 from tests.contracts.method import OPTIONS, build_method, toy_dataset
 from tests.toys import TOY_GRID, TOY_REACH
@@ -33,7 +33,7 @@ def moved_by(before: Tensor, after: Tensor) -> Tensor:
 
 def test_a_window_and_its_chunk_move_by_the_same_cells(rng: np.random.Generator) -> None:
     recent, retrieved = somewhere(4, rng), somewhere(7, rng)
-    here, there = rename_places([recent, retrieved], ROOM, 1.0, rng)
+    here, there = translate_states([recent, retrieved], ROOM, 1.0, rng)
     by = moved_by(recent[0], here)
     assert (by == by[:, :1]).all()
     assert (moved_by(retrieved[0], there) == by[:, :1]).all()
@@ -44,13 +44,13 @@ def test_a_window_and_its_chunk_move_by_the_same_cells(rng: np.random.Generator)
 def test_padding_does_not_bind_anybody(rng: np.random.Generator) -> None:
     recent, retrieved = somewhere(1, rng), somewhere(7, rng)
     retrieved[1][:] = False
-    here, _ = rename_places([recent, retrieved], ROOM, 1.0, rng)
+    here, _ = translate_states([recent, retrieved], ROOM, 1.0, rng)
     assert set(here[:, 0, 0].tolist()) == {0, 1, 2}
 
 
 def test_a_share_of_the_rows_is_moved(rng: np.random.Generator) -> None:
     recent, retrieved = somewhere(1, rng), somewhere(1, rng)
-    here, _ = rename_places([recent, retrieved], ROOM, 0.5, rng)
+    here, _ = translate_states([recent, retrieved], ROOM, 0.5, rng)
     share = moved_by(recent[0], here).any(2).any(1).float().mean()
     assert 0.4 < share < 0.6
 
@@ -72,7 +72,7 @@ def test_every_method_moves_all_that_it_reads_and_nothing_else(
     dataset = toy_dataset(TOY_GRID, tmp_path)
 
     def drawn(share: float) -> Any:
-        method = build_method(name, TOY_GRID.spaces, {**OPTIONS[name], "renamed": share})
+        method = build_method(name, TOY_GRID.spaces, {**OPTIONS[name], "translate": share})
         method.prepare(dataset)
         return method.draw(64, np.random.default_rng(3))
 
@@ -90,4 +90,4 @@ def test_every_method_moves_all_that_it_reads_and_nothing_else(
 @pytest.mark.parametrize("name", [name for name in LEARNING if name != "dpt-oracle"])
 def test_states_that_are_no_places_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="only discrete states"):
-        build_method(name, TOY_REACH.spaces, {**OPTIONS[name], "renamed": 0.5})
+        build_method(name, TOY_REACH.spaces, {**OPTIONS[name], "translate": 0.5})

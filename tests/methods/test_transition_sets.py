@@ -11,11 +11,13 @@ import torch
 from radt.data import Dataset
 from radt.envs.suite import SUITES
 from radt.methods import METHODS
-from radt.methods.dpt import DPTActor, DPTOptions, oracle_of
-from radt.methods.transition_sets import (
+from radt.methods.dpt import (
+    DPTActor,
+    DPTOptions,
     draw_places,
     earlier_episodes,
     from_trials,
+    oracle_of,
     read_places,
     spread_out,
 )

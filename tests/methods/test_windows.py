@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from radt.data import Dataset
-from radt.methods.windows import WindowOptions, WindowSampler, best_episodes, up_to
+from radt.methods.windows import WindowOptions, WindowSampler, top_episodes, up_to
 from tests.data.histories import GRID, write_dataset
 
 CONTEXT = 5
@@ -57,10 +57,10 @@ def test_ends_are_drawn_uniformly(dataset: Dataset, rng: np.random.Generator) ->
 
 
 def test_a_share_of_windows_are_beginnings(dataset: Dataset, rng: np.random.Generator) -> None:
-    windows = WindowSampler(dataset, CONTEXT, WindowOptions(beginnings=1.0)).draw(50, rng)
+    windows = WindowSampler(dataset, CONTEXT, WindowOptions(start_windows=1.0)).draw(50, rng)
     assert (windows.start == 0).all()
     assert (windows.stop == np.minimum(dataset.episodes.length[windows.episode], CONTEXT)).all()
-    some = WindowSampler(dataset, CONTEXT, WindowOptions(beginnings=0.5)).draw(2000, rng)
+    some = WindowSampler(dataset, CONTEXT, WindowOptions(start_windows=0.5)).draw(2000, rng)
     late = WindowSampler(dataset, CONTEXT, WindowOptions()).draw(2000, rng)
     share = (late.start > 0).mean()
     assert abs((some.start > 0).mean() - share / 2) < 0.05
@@ -68,7 +68,7 @@ def test_a_share_of_windows_are_beginnings(dataset: Dataset, rng: np.random.Gene
 
 def test_episodes_that_earned_little_may_be_left_out(dataset: Dataset) -> None:
     earned = dataset.episodes.total_return
-    kept = WindowSampler(dataset, CONTEXT, WindowOptions(least_return=0.5)).episodes
+    kept = WindowSampler(dataset, CONTEXT, WindowOptions(min_return=0.5)).episodes
     assert kept.tolist() == np.flatnonzero(earned >= 0.5 * earned.max()).tolist()
     assert 0 < len(kept) < len(dataset)
 
@@ -76,11 +76,11 @@ def test_episodes_that_earned_little_may_be_left_out(dataset: Dataset) -> None:
 def test_where_no_episode_earned_enough_the_error_says_so(dataset: Dataset) -> None:
     poor = replace(dataset.episodes, total_return=-np.ones(len(dataset), np.float32))
     losers = cast(Dataset, SimpleNamespace(episodes=poor))
-    with pytest.raises(ValueError, match=r"no episode earned least_return=0\.5"):
-        WindowSampler(losers, CONTEXT, WindowOptions(least_return=0.5))
+    with pytest.raises(ValueError, match=r"no episode earned min_return=0\.5"):
+        WindowSampler(losers, CONTEXT, WindowOptions(min_return=0.5))
 
 
-@pytest.mark.parametrize("name", ["least_return", "beginnings", "renamed"])
+@pytest.mark.parametrize("name", ["min_return", "start_windows", "translate"])
 @pytest.mark.parametrize("share", [-0.1, 1.5])
 def test_a_share_outside_of_0_to_1_is_refused(name: str, share: float) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a share"):
@@ -121,7 +121,7 @@ def test_up_to_hides_and_trims(dataset: Dataset) -> None:
 @pytest.mark.parametrize("fraction", [0.25, 0.5, 0.75, 1.0])
 def test_the_best_episodes_are_chosen_within_each_task(dataset: Dataset, fraction: float) -> None:
     episodes = dataset.episodes
-    rows = best_episodes(dataset, fraction)
+    rows = top_episodes(dataset, fraction)
     assert (np.diff(rows) > 0).all()
     for task in (1, 4, 7):
         returns = episodes.total_return[episodes.task == task]
@@ -132,24 +132,24 @@ def test_the_best_episodes_are_chosen_within_each_task(dataset: Dataset, fractio
 def test_of_equal_returns_the_shorter_episode_is_better(dataset: Dataset) -> None:
     episodes = dataset.episodes
     alike = replace(episodes, total_return=np.ones_like(episodes.total_return))
-    rows = best_episodes(cast(Dataset, SimpleNamespace(episodes=alike)), 0.5)
+    rows = top_episodes(cast(Dataset, SimpleNamespace(episodes=alike)), 0.5)
     for task in (1, 4, 7):
         kept = episodes.length[rows][episodes.task[rows] == task]
         assert sorted(kept) == sorted(episodes.length[episodes.task == task])[:2]
 
 
 def test_a_task_keeps_at_least_one_episode(dataset: Dataset) -> None:
-    assert len(best_episodes(dataset, 0.01)) == 3
+    assert len(top_episodes(dataset, 0.01)) == 3
 
 
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.1])
 def test_other_fractions_are_refused(fraction: float) -> None:
-    with pytest.raises(ValueError, match=r"best_fraction must lie in \(0, 1\]"):
-        WindowOptions(best_fraction=fraction)
+    with pytest.raises(ValueError, match=r"top_fraction must lie in \(0, 1\]"):
+        WindowOptions(top_fraction=fraction)
 
 
 def test_only_chosen_episodes_are_drawn(dataset: Dataset, rng: np.random.Generator) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, WindowOptions(best_fraction=0.5))
+    sampler = WindowSampler(dataset, CONTEXT, WindowOptions(top_fraction=0.5))
     windows = sampler.draw(500, rng)
-    assert set(windows.episode) == set(best_episodes(dataset, 0.5))
+    assert set(windows.episode) == set(top_episodes(dataset, 0.5))
     assert (windows.stop <= dataset.episodes.length[windows.episode]).all()

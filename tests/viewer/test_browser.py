@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect
 
-from radt.memory.ways import without_loops
+from radt.memory.loop_erasure import without_loops
 from radt.trajectory import Trajectory
 from radt.viewer.security import Key
 from tests.viewer.browsing import (

@@ -34,8 +34,8 @@ from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.run import RunError
 from radt.loading import Loaded, load, shipped
 from radt.methods import METHODS, Actor, Method
+from radt.methods.decision_cache import MovingWindow
 from radt.methods.dt import DT, DTActor, DTOptions
-from radt.methods.moving_window import MovingWindow
 from radt.methods.trials import RunningTrials, last_real
 from radt.track import Tracker
 from radt.trajectory import Trajectory

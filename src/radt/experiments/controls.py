@@ -33,14 +33,14 @@ from radt.experiments.provenance import machine
 from radt.experiments.run import CHECKPOINT, RunError
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
+from radt.methods.exploration import ExplorationBonus
 from radt.methods.method import Actor
-from radt.methods.novelty import Novelty
 from radt.methods.trials import RunningTrials
 from radt.metrics import after_finding, crossed_interval, found_by, improvement, late_score
 from radt.track import Tracker
 from radt.version import code_version
 
-COUNTS = {"novelty": 24.0, "restless": 24.0}  # the weights of ra-dt+
+COUNTS = {"count_bonus": 24.0, "revisit_penalty": 24.0}  # the weights of ra-dt+
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class Counting:
 
     def actor(self, slots: int) -> CountingActor:
         """Put the method to work, and count."""
-        counts = Novelty(self._method.spaces, slots, COUNTS["novelty"], COUNTS["restless"])
+        counts = ExplorationBonus(self._method.spaces, slots, **COUNTS)
         return CountingActor(self._method.actor(slots), counts)
 
 
 class CountingActor:
     """An actor whose logits are lowered where it has tried something before."""
 
-    def __init__(self, actor: Actor, counts: Novelty) -> None:
+    def __init__(self, actor: Actor, counts: ExplorationBonus) -> None:
         self._actor, self._counts = actor, counts
 
     def __getattr__(self, name: str) -> Any:

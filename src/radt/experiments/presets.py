@@ -103,9 +103,9 @@ METHOD: dict[str, dict[str, Any]] = {  # at every budget
     },
     "ra-dt+": {
         "options": {
-            "best_fraction": 0.4,
-            "novelty": 24.0,
-            "restless": 24.0,
+            "top_fraction": 0.4,
+            "count_bonus": 24.0,
+            "revisit_penalty": 24.0,
             "model": {"return_to_go": False},
             "memory": {
                 "store_above": 0.0,
@@ -118,7 +118,7 @@ METHOD: dict[str, dict[str, Any]] = {  # at every budget
 }
 
 SMALL_METHOD: dict[str, dict[str, Any]] = {  # below the paper's budget
-    "dt": {"options": {"best_fraction": 0.4}},
+    "dt": {"options": {"top_fraction": 0.4}},
     "ra-dt-lm": {  # fewer questions
         "options": {
             "episode_every": 4,
@@ -134,7 +134,7 @@ SMALL_METHOD: dict[str, dict[str, Any]] = {  # below the paper's budget
 ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
 
 
-LONG_TRIALS = {"memory": {"utility": "way"}}  # most of their chunks begin on the goal
+LONG_TRIALS = {"memory": {"utility": "aligned-return"}}  # most of their chunks begin on the goal
 
 LONG = {"context_len": 100, "methods": {"ra-dt+": LONG_TRIALS}}
 
@@ -148,31 +148,31 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ fr
     "maze-runner-15x15": {
         "source": "ppo-lstm",
         "retrieve_every": 25,
-        "methods": {"ad": {"skip": 1000}, "ra-dt+": LONG_TRIALS},
+        "methods": {"ad": {"episode_gap": 1000}, "ra-dt+": LONG_TRIALS},
         "also_on": (TRAINING_TASKS,),
     },
 }
 
 WHOLE_EPISODES = ("ad", "dt-2ep", "dpt", "dpt-oracle")  # read two of them at once
 
-WAYS: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on its goal
-    "least_return": 0.5,  # the source never solves some tasks, and walks at random there
-    "beginnings": 0.75,
-    "renamed": 0.5,
+LONG_EPISODES: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on its goal
+    "min_return": 0.5,  # the source never solves some tasks, and walks at random there
+    "start_windows": 0.75,
+    "translate": 0.5,
     "model": {"heads": 1},  # a head of 16 numbers has few to tell 40 rows and columns by
-    "training": {"from_start": True},
-    "memory": {"erase_loops": True},
+    "training": {"start_chunks": True},
+    "memory": {"loop_erased": True},
 }
 
-ONE_PLACE = {**WAYS, "training": {**WAYS["training"], "cut_short": 0.5}}
-PLACE_AFTER_PLACE = {**WAYS, "legs": True}
+ONE_GOAL = {**LONG_EPISODES, "training": {**LONG_EPISODES["training"], "truncated_chunks": 0.5}}
+KEY_THEN_DOOR = {**LONG_EPISODES, "subgoals": True}
 
 
 SMALL_SETS = {"set_size": 100, "queries": 100}  # of two episodes: ten times as many updates
 
 
-def long_room(ways: dict[str, Any]) -> dict[str, Any]:
-    """Say what rooms of 20x20 and 40x20 change at laptop budget, given the ways of ra-dt+."""
+def long_room(options: dict[str, Any]) -> dict[str, Any]:
+    """Say what grids of 20x20 and 40x20 change at laptop budget, given the options of ra-dt+."""
     return {
         "batch_size": 32,
         "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
@@ -185,20 +185,20 @@ def long_room(ways: dict[str, Any]) -> dict[str, Any]:
                 "memory": {"retrieve_every": 100},
                 "training": {"query_offsets": (0,)},
             },
-            "ra-dt+": {**ways, "memory": {**ways["memory"], **LONG_TRIALS["memory"]}},
+            "ra-dt+": {**options, "memory": {**options["memory"], **LONG_TRIALS["memory"]}},
         },
     }
 
 
 LAPTOP_ENVIRONMENTS: dict[str, dict[str, Any]] = {  # ours, at laptop budget only
-    "dark-key-door-10x10": {"batch_size": 32, "methods": {"ra-dt+": PLACE_AFTER_PLACE}},
+    "dark-key-door-10x10": {"batch_size": 32, "methods": {"ra-dt+": KEY_THEN_DOOR}},
     "dark-key-door-10x10-persist": {"batch_size": 32},
-    "dark-room-20x20": long_room(ONE_PLACE),
-    "dark-room-40x20": long_room(ONE_PLACE),
-    "dark-key-door-20x20": long_room(PLACE_AFTER_PLACE),
-    "dark-key-door-20x20-persist": long_room(ONE_PLACE),
-    "dark-key-door-40x20": long_room(PLACE_AFTER_PLACE),
-    "dark-key-door-40x20-persist": long_room(ONE_PLACE),
+    "dark-room-20x20": long_room(ONE_GOAL),
+    "dark-room-40x20": long_room(ONE_GOAL),
+    "dark-key-door-20x20": long_room(KEY_THEN_DOOR),
+    "dark-key-door-20x20-persist": long_room(ONE_GOAL),
+    "dark-key-door-40x20": long_room(KEY_THEN_DOOR),
+    "dark-key-door-40x20-persist": long_room(ONE_GOAL),
 }
 
 

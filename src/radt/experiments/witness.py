@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from radt.agent import Agent
 from radt.experiments.key_map import KeyMap, fit_map
 from radt.memory.memory import Memory
-from radt.methods.moving_window import MovingWindow
+from radt.methods.decision_cache import MovingWindow
 from radt.model.looking import looking
 from radt.model.policy import DecisionTransformer
 from radt.trajectory import Retrieval
@@ -179,7 +179,7 @@ def describe(memory: Memory, slot: int, before: KeyMap | None) -> tuple[KeyMap, 
         "start": entries.start.tolist(),
         "stop": entries.stop.tolist(),
         "return": rounded(entries.total_return.numpy()),
-        "without_loops": memory.config.erase_loops,  # then steps are those of the way that is left
+        "without_loops": memory.config.loop_erased,  # then steps are those of the way that is left
         "x": rounded(np.asarray(x)),
         "y": rounded(np.asarray(y)),
     }

@@ -22,12 +22,12 @@ from radt.memory.identity import Identity, MemoryFileError
 from radt.memory.index import build_index
 from radt.memory.indexed import StoreIndex, StoreSearch
 from radt.memory.inputs import check_trajectories
+from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory_file import read_file, write_file
 from radt.memory.retrieve import Queries, Searchable, retrieve
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.similarity import unit
 from radt.memory.store import NewEntries, RamStore, Store, cut_trials, open_store
-from radt.memory.ways import without_loops
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
@@ -48,7 +48,7 @@ class MemoryConfig:
     retrieve_every: int = 1  # steps between retrievals; 0: once, at the start of a trial
     store_above: float | None = None  # store only chunks that earned more; None: all
     return_of: Literal["episode", "chunk"] = "episode"  # what an entry's utility is judged by
-    erase_loops: bool = False  # remember trials without their unrewarded loops
+    loop_erased: bool = False  # store loop-erased trajectories (see loop_erasure.py)
     dedup: float | None = None  # drop new entries more similar than this to a stored one
     capacity: int | None = None  # entries that a task keeps; None: all
     evict: str = "oldest"  # which of them go when there are more
@@ -143,8 +143,8 @@ class Memory:
     def _cut(self, trajectories: Sequence[Trajectory]) -> NewEntries:
         """Cut trials into entries, those that earned enough, and embed them."""
         context_len, first = self.config.context_len, self.store.episodes
-        if self.config.erase_loops:
-            trajectories = [without_loops(trial) for trial in trajectories]
+        if self.config.loop_erased:
+            trajectories = [loop_erased_trial(trial) for trial in trajectories]
         entries, chunks = cut_trials(trajectories, self.spaces, context_len, first)
         if self.config.store_above is not None:
             kept = chunks.rewards.sum(1) > self.config.store_above

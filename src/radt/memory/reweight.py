@@ -37,16 +37,16 @@ def generated_before(candidates: Entries, queries: Queries) -> Tensor:
     return (earlier & (candidates.task == queries.task[:, None])).float()
 
 
-def return_of_the_way(candidates: Entries, queries: Queries) -> Tensor:
-    """Return of the entry; one whose chunk is not of the query's step comes after all others.
+def aligned_return(candidates: Entries, queries: Queries) -> Tensor:
+    """Return of entries whose chunk covers the query's step; all others come after them.
 
     Where a trial is longer than a chunk, many of its chunks begin on the goal: they earn most, but
-    do not show the way from here.
+    do not show how to get there.
     """
     step, returns = queries.position[:, None], candidates.total_return
-    of_this_step = (candidates.start <= step) & (step < candidates.stop)
+    aligned = (candidates.start <= step) & (step < candidates.stop)
     others = 1 + returns.amax(1, keepdim=True) - returns.amin(1, keepdim=True)
-    return torch.where(of_this_step, returns, returns - others)
+    return torch.where(aligned, returns, returns - others)
 
 
 def no_utility(candidates: Entries, queries: Queries) -> Tensor:
@@ -57,7 +57,7 @@ def no_utility(candidates: Entries, queries: Queries) -> Tensor:
 UTILITIES: Registry[Utility] = Registry("utilities", "utility")
 UTILITIES.register("task", same_task)
 UTILITIES.register("return", episode_return)
-UTILITIES.register("way", return_of_the_way)
+UTILITIES.register("aligned-return", aligned_return)
 UTILITIES.register("position", generated_before)
 UTILITIES.register("none", no_utility)
 

@@ -1,6 +1,6 @@
 """Methods over one protocol, and references that learn nothing."""
 
-from radt.methods import ad, dpt, dt, dt_2ep, ra_dt, reference, sweep
+from radt.methods import ad, dpt, dt, ra_dt, reference
 from radt.methods.method import METHODS, Actor, ContextSize, Method, MethodEntry, build_method
 
 __all__ = [
@@ -13,8 +13,6 @@ __all__ = [
     "build_method",
     "dpt",
     "dt",
-    "dt_2ep",
     "ra_dt",
     "reference",
-    "sweep",
 ]

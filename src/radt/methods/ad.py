@@ -1,31 +1,33 @@
-"""Algorithm Distillation: predicts the actions of an episode after a look at an earlier one.
+"""Methods whose input is two episodes: an earlier one of the same task, then the current one.
 
-In the data the current episode was lived K episodes after the one before it in the input, so its
-actions are those of a policy that has improved. To predict them, the model has to improve on what
-it reads; at work it reads its own last trial.
+Algorithm Distillation (`ad`): in the data the current episode comes K episodes after the earlier
+one, so its actions are those of a policy that has improved. To predict them, the model has to
+improve on what it reads; while acting, the earlier episode is the last finished trial.
+
+`dt-2ep` is the Decision Transformer with two episodes, as the paper runs it on grid-worlds: the
+same input with K = 1 and returns-to-go, achieved ones for the earlier episode, the target for the
+current one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from radt.data.reader import Dataset
+from radt.data.reader import Dataset, Episodes
 from radt.memory.embed import Embedder
+from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
-from radt.methods.episode_pairs import (
-    EpisodePairActor,
-    episode_before,
-    joined,
-    whole_episodes,
-)
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.renaming import check_renamed, rename_batches
-from radt.methods.windows import WindowOptions, WindowSampler, check_share
+from radt.methods.transforms import check_translate, translate_batches
+from radt.methods.trials import RunningTrials, last_real
+from radt.methods.windows import WindowOptions, WindowSampler, check_share, whole_episodes
 from radt.model.policy import (
     DecisionTransformer,
     ModelConfig,
@@ -33,9 +35,10 @@ from radt.model.policy import (
     counted_errors,
     loss_in_parts,
 )
+from radt.model.stepwise import StepwisePolicy
 from radt.model.tokens import episodes_ago
 from radt.spaces import TaskSpaces
-from radt.trajectory import Batch
+from radt.trajectory import Batch, Retrieval, Trajectory, returns_to_go
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,15 @@ class EpisodePairOptions(WindowOptions):
     """What can be chosen about a method whose input is two episodes; windows are of the current."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
-    skip: int = 1  # K: how many episodes before the current one the earlier one lies
+    episode_gap: int = 1  # K: episodes from the earlier one to the current one
     loss_on: Literal["all", "current"] = "all"  # whose actions are targets
     context_dropout: float = 0.1  # share of windows without an earlier episode, as in trial 1
     cache: bool = True  # decide with a key-value cache
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.skip < 1:
-            raise ValueError(f"skip must be at least 1 episode, not {self.skip}")
+        if self.episode_gap < 1:
+            raise ValueError(f"episode_gap must be at least 1, not {self.episode_gap}")
         check_share("context_dropout", self.context_dropout)
 
 
@@ -60,7 +63,7 @@ class ADOptions(EpisodePairOptions):
     """What can be chosen about Algorithm Distillation."""
 
     model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
-    skip: int = 100  # K
+    episode_gap: int = 100  # K
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +90,7 @@ class AD:
         self, spaces: TaskSpaces, options: EpisodePairOptions, seed: int, name: str = "ad"
     ) -> None:
         self.spaces, self.options, self.name = spaces, options, name
-        check_renamed(options.renamed, spaces)
+        check_translate(options.translate, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, episodes=2)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 
@@ -104,10 +107,10 @@ class AD:
     def draw(self, size: int, rng: np.random.Generator) -> ADExamples:
         """Draw current episodes up to some step, and put the one K before in front of each."""
         dataset, windows = self.sampler.dataset, self.sampler.draw(size, rng)
-        before = episode_before(dataset.episodes, windows.episode, self.options.skip)
+        before = earlier_episode(dataset.episodes, windows.episode, self.options.episode_gap)
         before[rng.random(size) < self.options.context_dropout] = -1
         both = joined(whole_episodes(dataset, before), self.sampler.read(windows))
-        (recent,) = rename_batches([both], self.spaces.state, self.options.renamed, rng)
+        (recent,) = translate_batches([both], self.spaces.state, self.options.translate, rng)
         targets = recent.mask
         if self.options.loss_on == "current":
             targets = targets & (episodes_ago(recent) == 0)
@@ -132,9 +135,102 @@ class AD:
         return EpisodePairActor(self.policy, slots, self.options.cache)
 
 
-def build(spaces: TaskSpaces, options: ADOptions, seed: int, embedder: Embedder | None) -> AD:
-    """Build the method as the registry asks for it."""
+def earlier_episode(episodes: Episodes, rows: NDArray[np.int64], gap: int) -> NDArray[np.int64]:
+    """Return the row of the episode `gap` before each, the task's first if there are fewer.
+
+    A task's first episode has none before it: -1.
+    """
+    index = episodes.index[rows]
+    return np.where(index > 0, rows - np.minimum(gap, index), -1)
+
+
+def joined(earlier: Batch, current: Batch) -> Batch:
+    """Put the real steps of two batches one behind the other, padded at the end."""
+    both = [
+        torch.cat([getattr(earlier, field.name), getattr(current, field.name)], dim=1)
+        for field in fields(Batch)
+    ]
+    mask = both[-1]  # [B, L]
+    longest = int(mask.sum(1).max())
+    order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]  # real steps first
+    rows = torch.arange(len(mask))[:, None]
+    return Batch(*(values[rows, order] for values in both))
+
+
+class EpisodePairActor:
+    """Acts on the last finished trial and all of the running one."""
+
+    memory: Memory | None = None
+    retrieval: Retrieval | None = None
+    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def __init__(self, policy: DecisionTransformer, slots: int, cache: bool) -> None:
+        self.policy, self.spaces = policy.eval(), policy.spaces
+        self._finished = no_steps(policy.spaces, slots)  # [slots, T] the last trial of each
+        self._stepwise = StepwisePolicy(policy, slots, 2 * self.spaces.horizon) if cache else None
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Know of no trial."""
+        self._finished.mask[slots] = False
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Nothing to prepare: the first decision of a trial reads the trial before it."""
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Keep each slot's latest trial, with the returns it turned out to have."""
+        held = self._finished
+        for trial in finished:
+            slot, steps = trial.task, slice(0, len(trial))
+            held.states[slot, steps] = torch.from_numpy(trial.states)
+            held.actions[slot, steps] = torch.from_numpy(trial.actions)
+            held.rewards[slot, steps] = torch.from_numpy(trial.rewards)
+            held.returns_to_go[slot, steps] = torch.from_numpy(returns_to_go(trial.rewards))
+            held.mask[slot] = torch.arange(self.spaces.horizon) < len(trial)
+
+    @torch.no_grad()
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Predict the next action of each slot, [B, action_size]."""
+        if self._stepwise is None:
+            recent = self._input(trials, slots)
+            return last_real(recent, self.policy(recent).cpu())
+        return self._stepwise.decide(
+            torch.from_numpy(trials.step[slots] == 0),
+            torch.from_numpy(slots),
+            lambda some: self._input(trials, some.numpy()),
+            lambda some: trials.latest(some.numpy(), self.policy.embed.no_action),
+        )
+
+    def _input(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Batch:
+        """Join the last finished trial and the running one, [B, <=2T]."""
+        earlier = self._finished.rows(torch.from_numpy(slots))
+        return joined(earlier, trials.recent(slots, self.spaces.horizon))
+
+
+def no_steps(spaces: TaskSpaces, rows: int) -> Batch:
+    """Reserve room for one whole episode per row, none of it real yet, [B, T]."""
+    trials = RunningTrials(spaces, rows)  # knows how each field is kept while acting
+    time = torch.arange(spaces.horizon).repeat(rows, 1)
+    return Batch(
+        states=torch.from_numpy(trials.states),
+        actions=torch.from_numpy(trials.actions),
+        rewards=torch.from_numpy(trials.rewards),
+        returns_to_go=torch.zeros(rows, spaces.horizon),
+        timesteps=time,
+        mask=torch.zeros(rows, spaces.horizon, dtype=torch.bool),
+    )
+
+
+def build_ad(spaces: TaskSpaces, options: ADOptions, seed: int, embedder: Embedder | None) -> AD:
+    """Build Algorithm Distillation as the registry asks for it."""
     return AD(spaces, options, seed)
 
 
-METHODS.register("ad", MethodEntry(ADOptions, build))
+def build_dt_2ep(
+    spaces: TaskSpaces, options: EpisodePairOptions, seed: int, embedder: Embedder | None
+) -> AD:
+    """Build the Decision Transformer with two episodes as the registry asks for it."""
+    return AD(spaces, options, seed, name="dt-2ep")
+
+
+METHODS.register("ad", MethodEntry(ADOptions, build_ad))
+METHODS.register("dt-2ep", MethodEntry(EpisodePairOptions, build_dt_2ep))

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
+from radt.methods.decision_cache import MovingWindow, check_window_step
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.moving_window import MovingWindow, check_window_step
-from radt.methods.renaming import check_renamed, rename_batches
+from radt.methods.transforms import check_translate, translate_batches
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
@@ -53,7 +53,7 @@ class DT:
 
     def __init__(self, spaces: TaskSpaces, options: DTOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
-        check_renamed(options.renamed, spaces)
+        check_translate(options.translate, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 
@@ -71,8 +71,8 @@ class DT:
         """Draw windows."""
         windows = self.sampler.draw(size, rng)
         tasks = self.sampler.dataset.episodes.task[windows.episode]
-        drawn, share = self.sampler.read(windows), self.options.renamed
-        (recent,) = rename_batches([drawn], self.spaces.state, share, rng)
+        drawn, share = self.sampler.read(windows), self.options.translate
+        (recent,) = translate_batches([drawn], self.spaces.state, share, rng)
         return DTExamples(recent, valid_dimensions(self.spaces, tasks))
 
     def loss(self, examples: DTExamples) -> Tensor:

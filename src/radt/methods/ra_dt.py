@@ -19,14 +19,19 @@ from torch import Tensor, nn
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
 from radt.memory.memory import Memory, MemoryConfig
+from radt.methods.decision_cache import HeldChunks, MovingWindow, check_window_step
 from radt.methods.dt import valid_dimensions
-from radt.methods.held_chunks import HeldChunks
-from radt.methods.legs import LEGS, draw_legs, leg_of, legs_of_windows
+from radt.methods.exploration import ExplorationBonus
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.moving_window import MovingWindow, check_window_step
-from radt.methods.novelty import Novelty
-from radt.methods.renaming import check_renamed, rename_batches
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
+from radt.methods.transforms import (
+    SUBGOALS,
+    check_translate,
+    draw_subgoals,
+    show_subgoal,
+    subgoals_of_windows,
+    translate_batches,
+)
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, Windows, WindowSampler, check_share
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
@@ -41,23 +46,23 @@ class RADTOptions(WindowOptions):
     model: ModelConfig = field(default_factory=ModelConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
-    legs: bool = False  # show only the way to the next reward (see legs.py)
+    subgoals: bool = False  # show the chunk up to the next reward only (see transforms.py)
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
-    novelty: float = 0.0  # until a task is solved, avoid what was tried before (see novelty.py)
-    restless: float = 0.0  # and afterwards what was done here since the trial's last reward
+    count_bonus: float = 0.0  # avoid what was tried until a task is solved (see exploration.py)
+    revisit_penalty: float = 0.0  # and what was done in this state since the trial's last reward
     window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_window_step(self.window_step)
-        check_share("cut_short", self.training.cut_short)
-        if self.training.cut_short and self.memory.top_k > 1:
-            raise ValueError("cut_short ends one chunk; it needs memory.top_k=1")
+        check_share("truncated_chunks", self.training.truncated_chunks)
+        if self.training.truncated_chunks and self.memory.top_k > 1:
+            raise ValueError("truncated_chunks ends one chunk; it needs memory.top_k=1")
         asks_once = self.memory.top_k == 1 and self.memory.retrieve_every == 0
-        if self.legs and not (asks_once and self.training.from_start):
+        if self.subgoals and not (asks_once and self.training.start_chunks):
             raise ValueError(
-                "legs are counted from the start of one chunk and of the trial; they need "
-                "memory.top_k=1, memory.retrieve_every=0 and training.from_start=true"
+                "subgoals are counted from the start of one chunk and of the trial; they need "
+                "memory.top_k=1, memory.retrieve_every=0 and training.start_chunks=true"
             )
         offsets, context_len = self.training.query_offsets, self.memory.context_len
         if offsets is not None and (0 not in offsets or not _all_in(offsets, context_len)):
@@ -89,7 +94,7 @@ class RADT:
         name: str = "ra-dt",
     ) -> None:
         self.spaces, self.options, self.embedder, self.name = spaces, options, embedder, name
-        check_renamed(options.renamed, spaces)
+        check_translate(options.translate, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:
@@ -119,12 +124,13 @@ class RADT:
         retrieved = self.memory.retrieve_for(windows.episode, asked_at, rng)
         targets = recent.mask & (recent.timesteps >= torch.from_numpy(asked_at)[:, None])
         tasks = self.sampler.dataset.episodes.task[windows.episode]
-        if self.options.legs:
-            legs = legs_of_windows(self.sampler.dataset, windows, recent)
-            leg = draw_legs(legs, targets, rng)
-            retrieved, targets = leg_of(retrieved, leg), targets & (legs == leg[:, None])
-        recent, retrieved = rename_batches(
-            [recent, retrieved], self.spaces.state, self.options.renamed, rng
+        if self.options.subgoals:
+            every = subgoals_of_windows(self.sampler.dataset, windows, recent)  # [B, L]
+            drawn = draw_subgoals(every, targets, rng)  # [B]
+            retrieved = show_subgoal(retrieved, drawn)
+            targets = targets & (every == drawn[:, None])
+        recent, retrieved = translate_batches(
+            [recent, retrieved], self.spaces.state, self.options.translate, rng
         )
         return RADTExamples(recent, retrieved, targets, valid_dimensions(self.spaces, tasks))
 
@@ -137,10 +143,11 @@ class RADT:
         """Put the method to work with empty memories."""
         memory = Memory(self.embedder, self.spaces, self.options.memory)
         options = self.options
-        novelty = Novelty(self.spaces, slots, options.novelty, options.restless)
+        weights = options.count_bonus, options.revisit_penalty
+        bonus = ExplorationBonus(self.spaces, slots, *weights)
         length, step = options.memory.context_len, options.window_step
         window = MovingWindow(self.policy, slots, length, step)
-        return RADTActor(window, memory, novelty, slots, options.legs)
+        return RADTActor(window, memory, bonus, slots, options.subgoals)
 
     def _retrieval_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw the step p at which each window's chunk is asked for, as an agent would ask."""
@@ -160,9 +167,14 @@ class RADTActor:
     """Acts as in Algorithm 1: query, retrieve, reweight, predict."""
 
     def __init__(
-        self, window: MovingWindow, memory: Memory, novelty: Novelty, slots: int, legs: bool = False
+        self,
+        window: MovingWindow,
+        memory: Memory,
+        bonus: ExplorationBonus,
+        slots: int,
+        subgoals: bool = False,
     ) -> None:
-        self.window, self.policy, self._novelty = window, window.policy.eval(), novelty
+        self.window, self.policy, self._bonus = window, window.policy.eval(), bonus
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
         self.asked = np.zeros(0, dtype=np.int64)
@@ -174,8 +186,8 @@ class RADTActor:
         self._stepper = memory.embedder.stepper(slots, config.context_len) if every_step else None
         nothing = torch.full((slots, config.top_k), -1)
         self._held = HeldChunks(self.policy, memory.chunks(nothing))
-        self._found = memory.chunks(nothing) if legs else None  # whole chunks, shown leg by leg
-        self._leg = torch.full((slots,), -1)  # [slots] that is shown; -1: not yet
+        self._found = memory.chunks(nothing) if subgoals else None  # whole chunks
+        self._subgoal = torch.full((slots,), -1)  # [slots] the one that is shown; -1: none yet
 
     @property
     def reading(self) -> Batch:
@@ -191,7 +203,7 @@ class RADTActor:
         """Start with an empty index (Algorithm 1, line 1), or with what a shared one knows."""
         if self._tasks is None:
             self._memory.forget(torch.from_numpy(slots))
-        self._novelty.forget(slots)
+        self._bonus.forget(slots)
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
         """Start new windows and queries; in a shared memory, see what others have written."""
@@ -211,20 +223,20 @@ class RADTActor:
 
     def kept(self) -> dict[str, Tensor]:
         """Return what was tried; the rest is in the memory."""
-        return self._novelty.kept()
+        return self._bonus.kept()
 
     def restore(self, kept: Mapping[str, Tensor]) -> None:
         """Know what was tried when the memory was saved, and nothing else."""
-        self._novelty.restore(kept)
+        self._bonus.restore(kept)
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Retrieve where it is time to, and predict the next action (Algorithm 1, lines 5-8)."""
         self._retrieve(trials, slots)
-        self._show_legs(trials, slots)
+        self._show_subgoals(trials, slots)
         held = self._held.of(torch.from_numpy(slots))
         predicted = self.window.decide(trials, slots, held, self._held.version[slots])
-        return self._novelty.adjust(predicted, trials, slots)
+        return self._bonus.adjust(predicted, trials, slots)
 
     def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
         every = self._memory.config.retrieve_every
@@ -260,23 +272,23 @@ class RADTActor:
         rows = torch.from_numpy(slots)
         if self._found is not None:
             self._found.put(rows, self._memory.chunks(chosen))
-            self._leg[rows] = -1
+            self._subgoal[rows] = -1
         elif bool((chosen < 0).all()):
             self._held.drop(rows)
         else:
             self._held.hold(self._memory.chunks(chosen), rows)
 
-    def _show_legs(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
-        """Where chunks are shown leg by leg, turn to the next one after a reward."""
+    def _show_subgoals(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
+        """After a reward, show the part of the chunk that leads to the next one."""
         if self._found is None:
             return
-        rows, had = torch.from_numpy(slots), torch.from_numpy(trials.stage[slots])
-        leg = had.clamp_max(LEGS - 1)  # [B]
-        turned = self._leg[rows] != leg
+        rows, had = torch.from_numpy(slots), torch.from_numpy(trials.rewards_so_far[slots])
+        subgoal = had.clamp_max(SUBGOALS - 1)  # [B]
+        turned = self._subgoal[rows] != subgoal
         if bool(turned.any()):
-            leg, rows = leg[turned], rows[turned]
-            self._leg[rows] = leg
-            self._held.hold(leg_of(self._found.rows(rows), leg), rows)
+            subgoal, rows = subgoal[turned], rows[turned]
+            self._subgoal[rows] = subgoal
+            self._held.hold(show_subgoal(self._found.rows(rows), subgoal), rows)
 
 
 def _all_in(offsets: Sequence[int], context_len: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, ret
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.store_dataset import DatasetStore
 from radt.methods.method import Progress
-from radt.methods.windows import rewards_before, up_to
+from radt.methods.transforms import truncate_chunks
+from radt.methods.windows import up_to
 from radt.trajectory import Batch, Retrieval
 
 EMBED_AT_ONCE = 128  # what a batch of prefixes goes through stays in the cache of a CPU
@@ -39,8 +40,8 @@ class RetrievalTraining:
     own_task_only: bool = False  # search only the own task: faster, but may choose otherwise
     context_dropout: float = 0.1  # share of windows that read the null chunk
     query_offsets: tuple[int, ...] | None = None  # ask only so far behind an entry's step
-    cut_short: float = 0.0  # share of chunks that end with an early reward, as a first success may
-    from_start: bool = False  # only chunks that begin with their episode, as a trial does
+    truncated_chunks: float = 0.0  # share that ends with an early reward (see transforms.py)
+    start_chunks: bool = False  # only chunks from the start of an episode
 
 
 class TrainingMemory:
@@ -62,9 +63,9 @@ class TrainingMemory:
         if config.store_above is not None:
             self.store.keep(self.store.earned() > config.store_above)
             self._note("rewarded")
-        if training.from_start:
+        if training.start_chunks:
             self.store.keep(self.store.entries.start == 0)
-            self._note("from_start")
+            self._note("start_chunks")
         self.index = build_index(config.index, embedder.width, device_of(embedder))
         self.keys = torch.zeros(0, embedder.width)
         if self.searches:
@@ -95,8 +96,8 @@ class TrainingMemory:
         unseen = torch.from_numpy(rng.random(len(episode)) < self.training.context_dropout)
         chosen[unseen] = -1
         chunks = self.store.chunks(chosen)
-        share = self.training.cut_short
-        return end_early(chunks, rng.random(len(episode)) < share, rng) if share else chunks
+        share = self.training.truncated_chunks
+        return truncate_chunks(chunks, rng.random(len(episode)) < share, rng) if share else chunks
 
     def search(self, queries: Queries, own_task_only: bool = False) -> Retrieval:
         """Retrieve (Eq. 3) and reweight (Eq. 4, 5)."""
@@ -185,10 +186,3 @@ class TrainingMemory:
             self.keys = self.keys[kept]
             self._note("distinct")
         self.index.add(self.keys, self.store.entries.task)
-
-
-def end_early(chunks: Batch, some: NDArray[np.bool_], rng: np.random.Generator) -> Batch:
-    """Let some chunks [B] end with one of their first rewards: each is the last by a toss."""
-    last = rng.geometric(0.5, size=len(some))  # [B] the first, second, ... reward
-    most = torch.from_numpy(np.where(some, last, chunks.mask.shape[1] + 1))
-    return replace(chunks, mask=chunks.mask & (rewards_before(chunks.rewards) < most[:, None]))

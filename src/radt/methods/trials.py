@@ -1,4 +1,4 @@
-"""The trials that an agent is living through, one per slot, written step by step."""
+"""The running trials of an agent, one per slot, written step by step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory
 
-LONGEST_DOUBT = 5  # a known way is tried again after 2 ** this trials at the latest
+LONGEST_BACK_OFF = 5  # a known path is tried again after 2 ** this trials at the latest
 
 
 class RunningTrials:
@@ -29,25 +29,25 @@ class RunningTrials:
         self.step = np.zeros(slots, dtype=np.int64)  # [slots] steps finished in this trial
         self.trial = np.zeros(slots, dtype=np.int64)  # [slots] trials finished in this task
         self.earned = np.zeros(slots, dtype=np.float64)  # [slots] return of this trial so far
-        self.stage = np.zeros(slots, dtype=np.int64)  # [slots] rewarded steps of this trial so far
-        self.farthest = np.zeros(slots, dtype=np.int64)  # [slots] the last stage of any trial
-        self.doubts = np.zeros(slots, dtype=np.int64)  # [slots] trials to leave known ways alone
-        self.failures = np.zeros(slots, dtype=np.int64)  # [slots] times they did not pay in a row
+        self.rewards_so_far = np.zeros(slots, dtype=np.int64)  # [slots] of this trial
+        self.most_rewards = np.zeros(slots, dtype=np.int64)  # [slots] of any trial of this task
+        self.back_off = np.zeros(slots, dtype=np.int64)  # [slots] trials to avoid the known path
+        self.failures = np.zeros(slots, dtype=np.int64)  # [slots] times it did not pay in a row
         self.solved = np.zeros(slots, dtype=bool)  # [slots] some trial earned what solves the task
 
     def begin_task(self, slots: NDArray[np.int64]) -> None:
         """Start a new task in some slots: nothing is known of it yet."""
         self.trial[slots] = 0
         self.solved[slots] = False
-        self.farthest[slots] = 0
-        self.doubts[slots] = 0
+        self.most_rewards[slots] = 0
+        self.back_off[slots] = 0
         self.failures[slots] = 0
         self.step[slots] = 0
 
     def begin_trial(self, slots: NDArray[np.int64], target: NDArray[np.float32]) -> None:
         """Start a new trial in some slots, aiming at a return each."""
         self.step[slots] = 0
-        self.stage[slots] = 0
+        self.rewards_so_far[slots] = 0
         self.earned[slots] = 0
         self.target[slots] = target
 
@@ -71,19 +71,19 @@ class RunningTrials:
         self.actions[slots, step] = actions
         self.rewards[slots, step] = rewards
         self.earned[slots] += rewards
-        self.stage[slots] += rewards > 0
-        self.farthest[slots] = np.maximum(self.farthest[slots], self.stage[slots])
+        self.rewards_so_far[slots] += rewards > 0
+        self.most_rewards[slots] = np.maximum(self.most_rewards[slots], self.rewards_so_far[slots])
         self.solved[slots] |= self.earned[slots] > self.spaces.solved_above
         self.step[slots] += 1
 
     def exploring(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say who knows no way on: the task is unsolved, and no trial got farther than this one.
+        """Say which slots explore, [B]: unsolved tasks where no trial had more rewards than this.
 
-        A way that did not pay again, as one to a key that is kept, is left alone for a trial, then
-        for two, four, and so on.
+        A path that did not pay again, such as one to a key that is kept, is avoided for one trial,
+        then for two, four, and so on.
         """
-        lost = (self.doubts[slots] > 0) | (self.stage[slots] == self.farthest[slots])
-        return np.asarray(~self.solved[slots] & lost)
+        unknown = self.rewards_so_far[slots] == self.most_rewards[slots]
+        return np.asarray(~self.solved[slots] & (unknown | (self.back_off[slots] > 0)))
 
     def finish(self, slot: int) -> Trajectory:
         """Return the trial of a slot as a trajectory and count it."""
@@ -96,17 +96,17 @@ class RunningTrials:
             episode=int(self.trial[slot]),
         )
         self.trial[slot] += 1
-        self._doubt(slot)
+        self._update_back_off(slot)
         return trajectory
 
-    def _doubt(self, slot: int) -> None:
-        """Decide for how many trials to look for other ways than the known one."""
-        if self.stage[slot] == self.farthest[slot]:
-            self.doubts[slot] = self.failures[slot] = 0
-        elif self.doubts[slot]:
-            self.doubts[slot] -= 1
+    def _update_back_off(self, slot: int) -> None:
+        """Decide for how many trials to avoid the known path."""
+        if self.rewards_so_far[slot] == self.most_rewards[slot]:
+            self.back_off[slot] = self.failures[slot] = 0
+        elif self.back_off[slot]:
+            self.back_off[slot] -= 1
         else:
-            self.doubts[slot] = 1 << min(self.failures[slot], LONGEST_DOUBT)
+            self.back_off[slot] = 1 << min(self.failures[slot], LONGEST_BACK_OFF)
             self.failures[slot] += 1
 
     def window_start(

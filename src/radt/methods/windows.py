@@ -1,7 +1,7 @@
 """Which windows of the data a method sees: ends uniform over all steps of all episodes.
 
-A long episode is spent mostly on its goal, so such windows show little of the ways there. A share
-of them may be beginnings instead: the first C steps of an episode.
+Most steps of a long episode are spent on its goal, so such windows show little of how it was
+reached. A share of windows may be the first C steps of an episode instead.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -29,15 +30,15 @@ class Windows:
 class WindowOptions:
     """What every method can be told about its windows; the defaults take all alike."""
 
-    best_fraction: float = 1.0  # learn from this share of each task's episodes, by return
-    least_return: float = 0.0  # and only from those that earned this share of the most of all
-    beginnings: float = 0.0  # share of windows that are the first C steps of an episode
-    renamed: float = 0.0  # share of windows that are moved elsewhere (see renaming.py)
+    top_fraction: float = 1.0  # learn from this share of each task's episodes, by return
+    min_return: float = 0.0  # and only from those that earned this share of the most of all
+    start_windows: float = 0.0  # share of windows from the start of an episode
+    translate: float = 0.0  # share of windows that are shifted on the grid (see transforms.py)
 
     def __post_init__(self) -> None:
-        if not 0 < self.best_fraction <= 1:
-            raise ValueError(f"best_fraction must lie in (0, 1], not {self.best_fraction}")
-        for name in ("least_return", "beginnings", "renamed"):
+        if not 0 < self.top_fraction <= 1:
+            raise ValueError(f"top_fraction must lie in (0, 1], not {self.top_fraction}")
+        for name in ("min_return", "start_windows", "translate"):
             check_share(name, getattr(self, name))
 
 
@@ -51,15 +52,16 @@ class WindowSampler:
     """Draws windows of the episodes that the options choose."""
 
     def __init__(self, dataset: Dataset, context_len: int, options: WindowOptions) -> None:
-        self.dataset, self.context_len, self.beginnings = dataset, context_len, options.beginnings
-        self.episodes = best_episodes(dataset, options.best_fraction)  # [E']
-        if least_return := options.least_return:
+        self.dataset, self.context_len = dataset, context_len
+        self.start_windows = options.start_windows
+        self.episodes = top_episodes(dataset, options.top_fraction)  # [E']
+        if min_return := options.min_return:
             earned = dataset.episodes.total_return
-            enough = earned[self.episodes] >= least_return * earned.max()
+            enough = earned[self.episodes] >= min_return * earned.max()
             self.episodes = self.episodes[enough]
             if not len(self.episodes):
                 raise ValueError(
-                    f"no episode earned least_return={least_return:g} of the most that any did, "
+                    f"no episode earned min_return={min_return:g} of the most that any did, "
                     f"{earned.max():g}; lower it, or leave it out where returns are not above 0"
                 )
         self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
@@ -71,8 +73,8 @@ class WindowSampler:
         episode = self.episodes[which]
         length = self.dataset.episodes.length[episode]
         stop = length - (self._ends[which] - step) + 1
-        if self.beginnings:
-            first = rng.random(size) < self.beginnings
+        if self.start_windows:
+            first = rng.random(size) < self.start_windows
             stop = np.where(first, np.minimum(length, self.context_len), stop)
         return Windows(episode, np.maximum(stop - self.context_len, 0), stop)
 
@@ -99,7 +101,7 @@ def rewards_before(rewards: Tensor) -> Tensor:
     return paid.cumsum(1) - paid
 
 
-def best_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:
+def top_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:
     """Return the rows of each task's best episodes, in the order of the table.
 
     These are the ones that earned most and, of equal ones, those that needed fewer steps.
@@ -113,3 +115,13 @@ def best_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:
         best = np.lexsort((episodes.length[own], -episodes.total_return[own]))
         rows.append(own[best[: max(1, round(fraction * len(own)))]])
     return np.sort(np.concatenate(rows))
+
+
+def whole_episodes(dataset: Dataset, rows: NDArray[np.int64]) -> Batch:
+    """Read whole episodes, [B, T]; a row of -1 stays empty."""
+    present = rows >= 0
+    some = np.maximum(rows, 0)
+    longest = int(dataset.episodes.length[some].max())
+    batch = dataset.windows(some, np.zeros_like(some), longest)
+    batch.mask[torch.from_numpy(~present)] = False
+    return batch

@@ -48,7 +48,7 @@ class Settings:
             known |= {"explore_temperature": usual if explore is None else explore}
         if agent.memory is not None:
             known |= {name: getattr(agent.memory.config, name) for name in SEARCH}
-            if getattr(getattr(agent.method, "options", None), "legs", False):
+            if getattr(getattr(agent.method, "options", None), "subgoals", False):
                 del known["retrieve_every"]  # they need a chunk from the trial's start
         return cls(**known)
 
