@@ -1,4 +1,4 @@
-"""An agent with an empty memory in a plain Gymnasium loop: it gets better, no weight changes."""
+"""An agent with an empty memory in a plain Gymnasium loop: it improves without weight updates."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import gymnasium
 
 import radt
 
-TASK = 85  # a goal that was not among those the weights were trained on
+TASK = 85  # a goal that is not among the training tasks
 TRIALS = 15
 
 
 def main() -> list[float]:
-    """Live through some trials of one task and return what each of them brought."""
+    """Roll out some trials of one task and return their returns."""
     env = gymnasium.make("radt/DarkRoom-10x10-v0", task=TASK)
     agent = radt.load(radt.shipped("dark-room-10x10")).agent(seed=0)
     agent.start_task()  # an empty memory
@@ -21,7 +21,7 @@ def main() -> list[float]:
         total, over = 0.0, False
         while not over:
             obs, reward, terminated, truncated, _ = env.step(agent.act(obs))
-            agent.observe(float(reward), terminated, truncated)  # remembers finished trials
+            agent.observe(float(reward), terminated, truncated)  # stores finished trials
             total += float(reward)
             over = terminated or truncated
         returns.append(total)

@@ -1,4 +1,4 @@
-"""A method: behaviour cloning, which looks at the present state and at nothing else."""
+"""A method: behaviour cloning from the present state alone."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from radt.trajectory import Batch
 
 @dataclass(frozen=True, kw_only=True)
 class CloneOptions(WindowOptions):
-    """What can be set as options.width, and what every method can be told about its windows."""
+    """Options: the width, and those that all methods have for their windows."""
 
     context_len: ClassVar[int] = 1
     width: int = 32
-    best_fraction: float = 0.4  # clone this share of each task's episodes, by return
+    top_fraction: float = 0.4  # clone this share of each task's episodes, by return
 
 
 class ClonePolicy(nn.Module):

@@ -1,4 +1,4 @@
-"""An environment: a dark corridor with a lamp in one cell, which pays whoever stands under it."""
+"""An environment: a corridor with a hidden goal cell, which pays 1 for every step on it."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Corridor(gym.Env):
     def __init__(self, task: int) -> None:
         if not 0 <= task < CELLS:
             raise ValueError(f"a corridor has cells 0 to {CELLS - 1}, got task {task}")
-        self.lamp = task
+        self.goal = task
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Stand in the middle."""
+        """Start in the middle."""
         super().reset(seed=seed)
         self.cell, self.steps = START, 0
         return np.array([self.cell], np.uint8), {}
 
     def step(self, action: Any) -> Any:
-        """Move, and be paid under the lamp."""
+        """Move; the reward is 1 in the goal cell."""
         self.cell = int(np.clip(self.cell + int(action) - STAY, 0, CELLS - 1))
         self.steps += 1
-        paid = float(self.cell == self.lamp)
+        paid = float(self.cell == self.goal)
         return np.array([self.cell], np.uint8), paid, False, self.steps == HORIZON, {}
 
 
@@ -65,16 +65,16 @@ class CorridorSuite:
         return Corridor(task)
 
     def make_vec(self, tasks: Sequence[int]) -> SyncVectorEnv:
-        """Build many, one slot each."""
+        """Build a vector environment, one task per slot."""
         return SyncVectorEnv([partial(Corridor, task) for task in tasks])
 
     def optimal_return(self, task: int) -> float:
-        """Return what is left after walking straight to the lamp."""
+        """Return the steps that are left after the shortest path to the goal."""
         return float(HORIZON + 1 - max(1, abs(task - START)))
 
     def describe(self, task: int) -> str:
-        """Say what the task is."""
-        return f"stand under the lamp in cell {task}"
+        """Describe the task."""
+        return f"stay in cell {task}"
 
 
 CORRIDOR = SUITES.register("corridor", CorridorSuite())

@@ -1,4 +1,4 @@
-"""An index: all keys in one matrix, one product for each search."""
+"""An index: all keys in one matrix, one matrix product per search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from radt.memory.index.checks import check_known, check_new, check_queries
 
 
 class OneProduct:
-    """Compares every query with every key, those of other partitions included."""
+    """Compares every query with every key, also those of other partitions."""
 
     def __init__(self, width: int) -> None:
         self.keys = torch.zeros(0, width, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""An embedder: how much of a prefix was spent at each place. And RA-DT with such keys."""
+"""An embedder: state visitation frequencies of a prefix. And RA-DT with such keys."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class PlacesOptions:
 
 
 class Places:
-    """The shares of a prefix's steps at each value of each coordinate, late ones counting more."""
+    """Visitation frequencies of each value of each coordinate, late steps weighted more."""
 
-    network = None  # nothing is learned, so a checkpoint has nothing to carry
+    network = None  # nothing is trained, so a checkpoint stores nothing
 
     def __init__(self, spaces: TaskSpaces, options: PlacesOptions) -> None:
         if spaces.state.kind != "discrete":
-            raise ValueError(f"places are counted, but states are {spaces.state.kind!r}")
+            raise ValueError(f"places needs discrete states, not {spaces.state.kind!r} ones")
         self.bins, self.fade = spaces.state.bins, options.fade
         self.width = sum(self.bins)
 
     @property
     def fingerprint(self) -> str:
-        """All that decides the vectors."""
+        """Identify everything that the vectors depend on."""
         return f"places {self.bins} {self.fade}"
 
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
@@ -52,10 +52,10 @@ class Places:
         return (torch.cat(seen, dim=-1) * weight[..., None]).sum(1)
 
     def stepper(self, rows: int, context_len: int) -> None:
-        """Embed whole prefixes only; that is quick enough."""
+        """Embed whole prefixes only; that is fast enough."""
 
     def _weights(self, mask: Tensor, dropped: Tensor | None) -> Tensor:
-        """Weigh steps by their age and let those of a prefix sum to 1."""
+        """Weight steps by their age; the weights of a prefix sum to 1."""
         age = mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1])
         weight = self.fade ** age.clamp_min(0).float() * mask
         share = weight / weight.sum(1, keepdim=True).clamp_min(1e-6)

@@ -1,4 +1,4 @@
-"""A state encoder: each coordinate as sines and cosines, so that near cells look alike."""
+"""A state encoder: sines and cosines of each coordinate, so that near cells are similar."""
 
 from __future__ import annotations
 
