@@ -17,9 +17,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
-from radt.envs.dark_room import DarkRoomSuite
+from radt.envs.dark_room import DarkRoomSuite, Room
 from radt.envs.suite import TaskSuite
-from radt.envs.tasks import Room
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 from radt.trajectory import Trajectory
 

@@ -11,8 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 from radt.envs import SUITES, register_envs
-from radt.envs.dark_room import DarkRoom, DarkRoomVec
-from radt.envs.tasks import Room
+from radt.envs.dark_room import DarkRoom, DarkRoomVec, Room
 
 
 def walk(env: DarkRoom, actions: list[int]) -> list[tuple[list[int], float]]:

@@ -11,8 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from radt.envs.maze import CELLS, DIRECTIONS, SIDE, START, build_maze, cell_number, cells_of
-from radt.envs.maze_tour import best_actions, shortest_tour, steps_to
+from radt.envs.maze import (
+    CELLS,
+    DIRECTIONS,
+    SIDE,
+    START,
+    best_actions,
+    build_maze,
+    cell_number,
+    cells_of,
+    shortest_tour,
+    steps_to,
+)
 from radt.envs.render import Cell
 
 FIXTURES = {  # seed: goals, free cells, first digits of the map's sha1

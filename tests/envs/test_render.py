@@ -9,9 +9,8 @@ import pytest
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from radt.envs.dark_room import DarkRoom
+from radt.envs.dark_room import DarkRoom, Room
 from radt.envs.render import AGENT, GOAL, REWARDED, GridView, draw_grid, print_grid
-from radt.envs.tasks import Room
 
 VIEW = GridView(4, 3, agent=(1, 2), goal=(2, 3), start=(0, 0), trail=((0, 0), (0, 1), (1, 2)))
 

@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radt.envs import SUITES
-from radt.envs.dark_room import DarkRoom, DarkRoomSuite, DarkRoomVec
-from radt.envs.tasks import EVAL_TASKS, Room, goal_cells, slippery_values, straight_values
+from radt.envs.dark_room import (
+    EVAL_TASKS,
+    DarkRoom,
+    DarkRoomSuite,
+    DarkRoomVec,
+    Room,
+    goal_cells,
+    slippery_values,
+    straight_values,
+)
 
 
 def suite_of(name: str) -> DarkRoomSuite:
@@ -51,16 +59,14 @@ def test_mean_optimal_returns(name: str, train: float, unseen: float) -> None:
 def test_optimal_actions_earn_the_optimal_return(name: str) -> None:
     suite = suite_of(f"dark-room-{name}")
     for task in (suite.train_tasks[5], *suite.eval_tasks[:3]):
-        env = suite.make(task)
+        env, room, goal = suite.make(task), suite.room, suite.room.goal(task)
         state, _ = env.reset(seed=task)
-        best = env.optimal_return()
-        if suite.room.random_start:
-            goal = suite.room.goal(task)
-            values = suite.room.best_values(goal, suite.room.horizon)
-            best = float(values[suite.room.cells(state)])
-        earned, over = 0.0, False
-        while not over:
-            state, reward, over, _, _ = env.step(env.optimal_action(state))
+        best = suite.optimal_return(task)
+        if room.random_start:
+            best = float(room.best_values(goal, room.horizon)[room.cells(state)])
+        earned = 0.0
+        for left in range(room.horizon, 0, -1):
+            state, reward, *_ = env.step(room.optimal_actions(goal, state, left))
             earned += reward
         assert earned == best
 
@@ -70,13 +76,13 @@ def test_goal_under_the_start_pays_for_waiting() -> None:
     task = int(np.flatnonzero(room.goals == 0)[0])
     env = DarkRoom(task, room)
     state, _ = env.reset()
-    assert env.optimal_return() == 100.0
-    assert env.step(env.optimal_action(state))[1] == 1.0
+    assert room.optimal_return(0) == 100.0
+    assert env.step(room.optimal_actions(0, state, 100))[1] == 1.0
 
 
 def test_without_slips_both_solutions_agree() -> None:
     for goal in (0, 7, 11):
-        solved = slippery_values(4, 3, goal, horizon=12, slip=0.0)
+        solved = slippery_values(4, 3, goal, slip=0.0)
         for left in range(13):
             assert np.array_equal(solved[left], straight_values(4, 3, goal, left))
 
@@ -127,9 +133,9 @@ def test_no_actions_beat_the_optimum_or_leave_the_room(
 def test_suite_answers_many_states_at_once() -> None:
     suite = suite_of("dark-room-10x10")  # task 80 is at row 0, column 9
     states = np.array([[[0, 0], [5, 9]], [[0, 9], [0, 8]]])
-    assert suite.optimal_action(80, states).tolist() == [[1, 0], [0, 1]]
+    assert suite.optimal_actions(80, states, np.zeros((2, 2))).tolist() == [[1, 0], [0, 1]]
     with pytest.raises(ValueError, match="inside 10x10"):
-        suite.optimal_action(80, [0, 10])
+        suite.optimal_actions(80, np.array([0, 10]), np.zeros(1))
 
 
 @pytest.mark.parametrize("rules", [{"width": 0}, {"height": 300}, {"slip": 1.5}, {"end": "done"}])

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from radt.envs.dark_room import DarkRoomSuite
-from radt.envs.tasks import Room
+from radt.envs.dark_room import DarkRoomSuite, Room
 from radt.model.attention import Place
 from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.model.transformer import Context, Transformer

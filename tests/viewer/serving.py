@@ -13,9 +13,8 @@ import uvicorn
 
 from radt.agent import Agent, Target
 from radt.checkpoint import save_checkpoint
-from radt.envs.dark_room import DarkRoomSuite
+from radt.envs.dark_room import DarkRoomSuite, Room
 from radt.envs.suite import TaskSuite
-from radt.envs.tasks import Room
 from radt.experiments.trace import tracing
 from radt.icl import in_context_learning
 from radt.viewer.library import Library

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from radt.envs.picked import PICKED, goal_cells_of, pick, pickable
+from radt.envs.dark_room import PICKED, goal_cells_of, pick, pickable
 from radt.envs.suite import SUITES, TaskSuite
 from radt.viewer.scene import Scene, action_names
 from tests.toys import TOY_GRID, TOY_IMAGE, TOY_REACH, TOYS, roll

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gymnasium as gym
 
-from radt.envs.dark_room import DarkRoomSuite
-from radt.envs.key_door import KeyDoorSuite
-from radt.envs.key_room import KeyRoom
+from radt.envs.dark_room import DarkRoomSuite, Room
+from radt.envs.key_door import KeyDoorSuite, KeyRoom
 from radt.envs.maze_runner import MazeRunnerSuite
 from radt.envs.suite import SUITES, TaskSuite
-from radt.envs.tasks import Room
 
 TARGETS = {(10, 10): (90.0, 5.0), (20, 20): (370.0, 10.0), (40, 20): (500.0, 10.0)}  # the paper's
 
@@ -41,25 +39,16 @@ def register_envs() -> None:
         SUITES.register(suite.name, suite)
     for width, height in TARGETS:
         size = {"width": width, "height": height}
-        _register(
-            f"radt/DarkRoom-{width}x{height}-v0", "dark_room:DarkRoom", "make_dark_rooms", size
-        )
-        _register(
-            f"radt/DarkKeyDoor-{width}x{height}-v0", "key_door:KeyDoor", "make_key_doors", size
-        )
-    _register("radt/MazeRunner-15x15-v0", "maze_runner:MazeRunner", "make_mazes", {})
+        _register(f"radt/DarkRoom-{width}x{height}-v0", "dark_room:DarkRoom", size)
+        _register(f"radt/DarkKeyDoor-{width}x{height}-v0", "key_door:KeyDoor", size)
+    _register("radt/MazeRunner-15x15-v0", "maze_runner:MazeRunner", {})
 
 
-def _register(name: str, single: str, vector: str, size: dict[str, int]) -> None:
-    """Register an id unless it is known; `single` is module:class, `vector` a function there."""
+def _register(name: str, single: str, size: dict[str, int]) -> None:
+    """Register an id unless it is known; `single` is module:class of one environment."""
     if name not in gym.registry:
-        module = single.partition(":")[0]
-        gym.register(
-            name,
-            entry_point=f"radt.envs.{single}",
-            vector_entry_point=f"radt.envs.{module}:{vector}",
-            kwargs=size,
-        )
+        entry = f"radt.envs.{single}"
+        gym.register(name, entry_point=entry, vector_entry_point=f"{entry}Vec", kwargs=size)
 
 
 register_envs()

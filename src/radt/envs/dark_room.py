@@ -1,22 +1,213 @@
 """Dark-Room: find a goal that cannot be seen, then stay on it (the paper's first environment).
 
-`DarkRoom` plays one task and `DarkRoomVec` many tasks at once, both by the rules of one `Room`;
-`DarkRoomSuite` names the tasks.
+A `Room` holds the rules: its goals, which of them are unseen, and what is best on each. A cell is
+an integer, `row * width + column`, so that moving is a look-up in one small table. `DarkRoom` plays
+one task and `DarkRoomVec` many tasks at once; `DarkRoomSuite` names the tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal, SupportsIndex
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from radt.envs.grid import GridEnv, GridSuite, GridVec, Mask, chosen_tasks
-from radt.envs.tasks import Room
+from radt.envs.grid import GridEnv, GridVec, Mask
+from radt.envs.render import Cell, GridView
+from radt.envs.suite import TaskSuite
+from radt.spaces import ActionSpace, StateSpace, TaskSpaces
+
+ACTIONS = ("up", "right", "down", "left", "wait")
+TRAIN_TASKS = tuple(range(80))
+EVAL_TASKS = tuple(range(80, 100))
+PICKED = 0  # the one task of a suite whose cells somebody picked
+GOAL_SEED = 43  # the authors' seed of the goal split
+
+
+def goal_cells(
+    width: int, height: int, seed: int = GOAL_SEED, count: int = 100
+) -> NDArray[np.int64]:
+    """Draw the cells (x, y) of tasks 0, 1, ... as the authors do; small grids have fewer."""
+    cells = np.array([(x, y) for x in range(width) for y in range(height)])
+    order = np.random.RandomState(seed).permutation(len(cells))
+    return cells[order[:count]]  # [tasks, 2]
+
+
+@lru_cache(maxsize=16)
+def next_cells(width: int, height: int) -> NDArray[np.int64]:
+    """Tabulate the cell after each action; a move into a wall stays where it is."""
+    row, col = np.divmod(np.arange(width * height), width)
+    moved = np.stack(
+        [
+            np.maximum(row - 1, 0) * width + col,
+            row * width + np.minimum(col + 1, width - 1),
+            np.minimum(row + 1, height - 1) * width + col,
+            row * width + np.maximum(col - 1, 0),
+            row * width + col,
+        ],
+        axis=1,
+    )
+    moved.setflags(write=False)
+    return moved  # [cells, actions]
+
+
+def steps_until_on(width: int, height: int, cell: int) -> NDArray[np.int64]:
+    """Return after how many steps from each cell a step can end in `cell`; 1 if there already."""
+    row, col = np.divmod(np.arange(width * height), width)
+    distance = abs(row - cell // width) + abs(col - cell % width)
+    return np.asarray(np.maximum(distance, 1))  # [cells]
+
+
+def straight_values(width: int, height: int, goal: int, steps_left: int) -> NDArray[np.float64]:
+    """Return the best return from each cell when every move succeeds and `steps_left` remain."""
+    # The first reward is paid by the step that reaches the goal, or by waiting on it.
+    return np.asarray(np.maximum(steps_left + 1.0 - steps_until_on(width, height, goal), 0.0))
+
+
+@lru_cache(maxsize=256)
+def slippery_values(
+    width: int, height: int, goal: int, slip: float, after: tuple[float, ...] | None = None
+) -> NDArray[np.float64]:
+    """Solve a slippery grid backwards from its end; row h holds the values with h steps left.
+
+    Every step that ends on `goal` pays 1; with `after` only the first, and `after[h]` is what the
+    h steps left are worth then.
+    """
+    moved = next_cells(width, height)  # [cells, actions]
+    values = np.zeros((width * height + 1, width * height))
+    for left in range(1, len(values)):
+        arrived = values[left - 1].copy()
+        arrived[goal] = 1.0 + (arrived[goal] if after is None else after[left - 1])
+        outcome = arrived[moved]  # [cells, actions]
+        values[left] = (1.0 - slip) * outcome.max(axis=1) + slip * outcome.mean(axis=1)
+    values.setflags(write=False)
+    return values  # [horizon + 1, cells]
+
+
+@dataclass(frozen=True)
+class Room:
+    """The rules of one kind of room; its horizon is its number of cells."""
+
+    width: int = 10
+    height: int = 10
+    random_start: bool = False  # start each episode in a uniformly random cell, not in (0, 0)
+    slip: float = 0.0  # with this probability a uniformly random action is executed instead
+    end: Literal["terminated", "truncated"] = "terminated"  # how the end of the horizon is reported
+    goal_cell: int | None = None  # the goal of the only task, where somebody picked one
+
+    actions: ClassVar[tuple[str, ...]] = ACTIONS
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.width <= 256 and 1 <= self.height <= 256):
+            raise ValueError(f"a room is 1 to 256 cells wide and high, not {self.label}")
+        if not 0.0 <= self.slip <= 1.0:
+            raise ValueError(f"slip is a probability from 0 to 1, not {self.slip}")
+        if self.end not in ("terminated", "truncated"):
+            raise ValueError(f"end is 'terminated' or 'truncated', not {self.end!r}")
+
+    @property
+    def label(self) -> str:
+        """The size as `width`x`height`."""
+        return f"{self.width}x{self.height}"
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of every episode."""
+        return self.width * self.height
+
+    @property
+    def bins(self) -> tuple[int, ...]:
+        """How many values each coordinate of an observation takes."""
+        return self.height, self.width
+
+    @property
+    def solved_above(self) -> float:
+        """The return that only a trial which found its goal can exceed."""
+        return 0.0
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether episodes depend on chance."""
+        return self.random_start or self.slip > 0.0
+
+    @cached_property
+    def goals(self) -> NDArray[np.int64]:
+        """The goal cell of each task."""
+        if self.goal_cell is not None:
+            return np.array([self.goal_cell])
+        x, y = goal_cells(self.width, self.height).T
+        return np.asarray(y * self.width + x)  # [tasks]
+
+    @cached_property
+    def observations(self) -> NDArray[np.uint8]:
+        """The observation (row, column) of each cell."""
+        pairs = np.divmod(np.arange(self.horizon), self.width)
+        table = np.stack(pairs, axis=1).astype(np.uint8)
+        table.setflags(write=False)
+        return table  # [cells, 2]
+
+    @property
+    def moves(self) -> NDArray[np.int64]:
+        """The next cell of each cell and action."""
+        return next_cells(self.width, self.height)  # [cells, actions]
+
+    def goal(self, task: SupportsIndex) -> int:
+        """Return the goal cell of a task."""
+        index = operator.index(task)
+        if not 0 <= index < len(self.goals):
+            raise ValueError(
+                f"a {self.label} room has tasks 0 to {len(self.goals) - 1}, got task {index}; "
+                "the suite lists them as train_tasks and eval_tasks"
+            )
+        return int(self.goals[index])
+
+    def goals_of(self, tasks: Sequence[SupportsIndex]) -> NDArray[np.int64]:
+        """Return the goal cells of tasks."""
+        return np.array([self.goal(task) for task in tasks])  # [tasks]
+
+    def cells(self, states: ArrayLike) -> NDArray[np.int64]:
+        """Return the cells of observations [..., 2]."""
+        pairs = np.asarray(states).astype(np.int64)
+        if (
+            pairs.shape[-1:] != (2,)
+            or (pairs < 0).any()
+            or (pairs >= (self.height, self.width)).any()
+        ):
+            raise ValueError(f"expected (row, column) inside {self.label}, got {states!r}")
+        return np.asarray(pairs[..., 0] * self.width + pairs[..., 1])  # [...]
+
+    def begin(self, rng: np.random.Generator) -> tuple[int, NDArray[np.int8]]:
+        """Draw an episode's start cell and, for each step, the action forced by a slip or -1."""
+        start = int(rng.integers(self.horizon)) if self.random_start else 0
+        forced = np.full(self.horizon + 1, -1, np.int8)  # one more, for the step after the end
+        if self.slip > 0.0:
+            slips = rng.random(self.horizon) < self.slip
+            draws = rng.integers(len(ACTIONS), size=self.horizon)
+            forced[:-1] = np.where(slips, draws, -1)
+        return start, forced
+
+    def best_values(self, goal: int, steps_left: int) -> NDArray[np.float64]:
+        """Return the best expected return from each cell with `steps_left` actions to go."""
+        if self.slip > 0.0:
+            values = slippery_values(self.width, self.height, goal, self.slip)
+            return np.asarray(values[steps_left])
+        return straight_values(self.width, self.height, goal, steps_left)  # [cells]
+
+    def optimal_return(self, goal: int) -> float:
+        """Return the best expected return of one episode."""
+        values = self.best_values(goal, self.horizon)
+        return float(values.mean() if self.random_start else values[0])
+
+    def optimal_actions(self, goal: int, states: ArrayLike, steps_left: int) -> NDArray[np.int64]:
+        """Return a best action for each observation with `steps_left` actions to go."""
+        later = self.best_values(goal, max(steps_left - 1, 0))
+        value = later + (np.arange(self.horizon) == goal)  # [cells] of arriving there
+        return np.asarray(value[self.moves[self.cells(states)]].argmax(axis=-1))  # [...]
 
 
 class DarkRoom(GridEnv):
@@ -34,15 +225,6 @@ class DarkRoom(GridEnv):
     def _earn(self) -> float:
         return float(self._cell == self._goal)
 
-    def optimal_return(self) -> float:
-        """Return the best expected return of one episode."""
-        return self.room.optimal_return(self._goal)
-
-    def optimal_action(self, state: ArrayLike) -> int:
-        """Return a best action in `state` for the steps that are left of this episode."""
-        left = self.room.horizon - self._elapsed
-        return int(self.room.optimal_actions(self._goal, state, left))
-
 
 class DarkRoomVec(GridVec):
     """Many tasks of a dark room at once, one slot each."""
@@ -51,13 +233,14 @@ class DarkRoomVec(GridVec):
 
     def __init__(
         self,
-        tasks: Sequence[int],
+        tasks: Sequence[int] | None = None,
         room: Room | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        num_envs: int = 1,
         **rules: Any,
     ) -> None:
         """Build a slot for each of `tasks`; `rules` change fields of `room`, e.g. `slip=0.1`."""
-        super().__init__(tasks, replace(room or Room(), **rules), autoreset_mode)
+        super().__init__(tasks, replace(room or Room(), **rules), autoreset_mode, num_envs)
         self._goals = self.room.goals_of(self.tasks)
 
     def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
@@ -74,37 +257,43 @@ class DarkRoomVec(GridVec):
         return np.asarray(self._ways[self._slots, self._cells])
 
 
-def make_dark_rooms(
-    num_envs: int = 1, tasks: Sequence[int] | None = None, **options: Any
-) -> DarkRoomVec:
-    """Build the vector environment for `gymnasium.make_vec`: `tasks`, or tasks 0 to num_envs-1."""
-    return DarkRoomVec(chosen_tasks(num_envs, tasks), **options)
-
-
 @dataclass(frozen=True)
-class DarkRoomSuite(GridSuite):
+class DarkRoomSuite:
     """The hundred goals of one kind of dark room, as the authors split them."""
 
-    def make(self, task: int, render_mode: str | None = None) -> DarkRoom:
+    name: str
+    room: Room
+    target_return: tuple[float, float]
+    trials: int = 40
+    train_tasks: tuple[int, ...] = TRAIN_TASKS
+    eval_tasks: tuple[int, ...] = EVAL_TASKS
+
+    pickable: ClassVar[tuple[str, ...]] = ("goal",)  # what one can put into a cell by hand
+
+    @cached_property
+    def spaces(self) -> TaskSpaces:
+        """What a model needs to know of these tasks."""
+        return TaskSpaces(
+            state=StateSpace("discrete", (len(self.room.bins),), bins=self.room.bins),
+            action=ActionSpace("discrete", len(ACTIONS)),
+            horizon=self.room.horizon,
+            return_scale=float(self.room.horizon),
+            solved_above=self.room.solved_above,
+        )
+
+    def make(self, task: int, render_mode: str | None = None) -> GridEnv:
         """Build one environment."""
         return DarkRoom(task, self.room, render_mode)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
-    ) -> DarkRoomVec:
+    ) -> GridVec:
         """Build all `tasks` as one vector environment, one slot each."""
         return DarkRoomVec(tasks, self.room, autoreset_mode)
 
     def optimal_return(self, task: int) -> float:
         """Return the best expected return of one episode."""
         return self.room.optimal_return(self.room.goal(task))
-
-    def optimal_action(
-        self, task: int, states: ArrayLike, steps_left: int | None = None
-    ) -> NDArray[np.int64]:
-        """Return a best action for each of `states` [..., 2], by default as if just begun."""
-        left = self.room.horizon if steps_left is None else steps_left
-        return self.room.optimal_actions(self.room.goal(task), states, left)
 
     def optimal_actions(
         self, task: int, states: NDArray[Any], rewards: NDArray[Any]
@@ -113,9 +302,43 @@ class DarkRoomSuite(GridSuite):
 
         Where too little time is left for the goal every action is as good; these still lead there.
         """
-        return self.optimal_action(task, states)
+        return self.room.optimal_actions(self.room.goal(task), states, self.room.horizon)
+
+    def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
+        """Describe an episode so far for drawing; the goal is shown to us only."""
+        room, goal = self.room, divmod(self.room.goal(task), self.room.width)
+        trail = tuple((int(row), int(column)) for row, column in np.asarray(states)[:, :2])
+        caption = f"step {len(rewards):3d}  return {np.sum(rewards):3.0f}"
+        return GridView(room.width, room.height, trail[-1], goal, trail[0], trail, caption)
 
     def describe(self, task: int) -> str:
         """Say in a few words what `task` asks for."""
         row, column = divmod(self.room.goal(task), self.room.width)
         return f"find the hidden goal in row {row}, column {column} and stay on it"
+
+
+def pickable(suite: TaskSuite) -> tuple[str, ...]:
+    """Name what one can put into a cell of a suite's rooms; nothing where tasks are fixed."""
+    return suite.pickable if isinstance(suite, DarkRoomSuite) else ()
+
+
+def pick(suite: TaskSuite, cells: Mapping[str, Cell]) -> DarkRoomSuite:
+    """Return a suite of one task, `PICKED`, with its goal, and key, in the given cells."""
+    if not isinstance(suite, DarkRoomSuite) or set(cells) != set(suite.pickable):
+        wanted = " and ".join(pickable(suite)) or "nothing"
+        given = " and ".join(cells) or "nothing"
+        raise ValueError(f"in {suite.name} one can pick {wanted}, not {given}")
+    rules: dict[str, Any] = {}
+    for name, (row, column) in cells.items():
+        if not (0 <= row < suite.room.height and 0 <= column < suite.room.width):
+            label = suite.room.label
+            raise ValueError(f"row {row}, column {column} is not inside a room of {label} cells")
+        rules[f"{name}_cell"] = row * suite.room.width + column
+    return replace(suite, room=replace(suite.room, **rules), train_tasks=(), eval_tasks=(PICKED,))
+
+
+def goal_cells_of(suite: TaskSuite, tasks: Sequence[int]) -> list[Cell]:
+    """Return the goals of tasks as cells, where a suite has rooms one can pick in."""
+    if not isinstance(suite, DarkRoomSuite):
+        return []
+    return [divmod(suite.room.goal(task), suite.room.width) for task in tasks]

@@ -7,9 +7,7 @@ else is here. `GridEnv` plays one task and `GridVec` many at once, both by the r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -20,11 +18,44 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from radt.envs.render import GridView, draw_grid, print_grid
-from radt.envs.tasks import ACTIONS, EVAL_TASKS, TRAIN_TASKS, Room
-from radt.envs.world import Observations, World
-from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 Mask = NDArray[np.bool_]  # [N] slots
+Observations = NDArray[Any]  # (row, column) in the last axis, and what a world shows beside it
+
+
+class World(Protocol):
+    """The rules and tables that an environment plays by; a cell is `row * width + column`."""
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+
+    @property
+    def horizon(self) -> int:
+        """The most steps of an episode."""
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What the actions are called."""
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether episodes depend on chance."""
+
+    @property
+    def end(self) -> Literal["terminated", "truncated"]:
+        """How the end of the horizon is reported."""
+
+    @property
+    def moves(self) -> NDArray[np.int64]:
+        """The next cell of each cell and action."""
+
+    @property
+    def observations(self) -> Observations:
+        """What is seen in each place; integers from 0 up, or shares from 0 to 1."""
+
+    def begin(self, rng: np.random.Generator) -> tuple[int, NDArray[np.int8]]:
+        """Draw an episode's start cell and, for each step, the action forced by a slip or -1."""
 
 
 class GridEnv(gym.Env[Observations, np.int64]):
@@ -124,11 +155,19 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
     _goals: NDArray[np.int64]  # [N] the cells that pay
 
     def __init__(
-        self, tasks: Sequence[int], room: World, autoreset_mode: AutoresetMode | str
+        self,
+        tasks: Sequence[int] | None,
+        room: World,
+        autoreset_mode: AutoresetMode | str,
+        num_envs: int,
     ) -> None:
-        self.room, self.tasks = room, tuple(tasks)
+        """Build `tasks`, or else tasks 0 to `num_envs` - 1, as `gymnasium.make_vec` asks for."""
+        self.room, self.tasks = room, tuple(range(num_envs) if tasks is None else tasks)
         if not self.tasks:
             raise ValueError("a vector environment needs at least one task, got none")
+        if num_envs not in (1, len(self.tasks)):  # make_vec passes 1 when nothing is said
+            given = len(self.tasks)
+            raise ValueError(f"num_envs={num_envs} does not fit {given} tasks; leave it out")
         self.num_envs = len(self.tasks)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
@@ -184,7 +223,7 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
         anew = self._over if self._until_end <= 0 else None
         if anew is not None:
             self._check_autoreset()
-        if self.room.slip > 0.0:
+        if self.room.is_noisy:
             forced = self._forced[self._slots, self._elapsed]  # [N]
             actions = np.where(forced < 0, actions, forced)
         self._cells = self._moves.take(self._cells * len(self.room.actions) + actions)
@@ -254,45 +293,6 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
             for slot, own in enumerate(seed):
                 if mask[slot] and own is not None:
                     self._streams[slot] = seeding.np_random(own)[0]
-
-
-@dataclass(frozen=True)
-class GridSuite:
-    """A hundred tasks of one kind of room, as the authors split them."""
-
-    name: str
-    room: Room
-    target_return: tuple[float, float]
-    trials: int = 40
-    train_tasks: tuple[int, ...] = TRAIN_TASKS
-    eval_tasks: tuple[int, ...] = EVAL_TASKS
-
-    @cached_property
-    def spaces(self) -> TaskSpaces:
-        """What a model needs to know of these tasks."""
-        return TaskSpaces(
-            state=StateSpace("discrete", (len(self.room.bins),), bins=self.room.bins),
-            action=ActionSpace("discrete", len(ACTIONS)),
-            horizon=self.room.horizon,
-            return_scale=float(self.room.horizon),
-            solved_above=self.room.solved_above,
-        )
-
-    def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
-        """Describe an episode so far for drawing; the goal is shown to us only."""
-        room, goal = self.room, divmod(self.room.goal(task), self.room.width)
-        trail = tuple((int(row), int(column)) for row, column in np.asarray(states)[:, :2])
-        caption = f"step {len(rewards):3d}  return {np.sum(rewards):3.0f}"
-        return GridView(room.width, room.height, trail[-1], goal, trail[0], trail, caption)
-
-
-def chosen_tasks(num_envs: int, tasks: Sequence[int] | None) -> Sequence[int]:
-    """Return the tasks that `gymnasium.make_vec` asks for: `tasks`, or 0 to num_envs-1."""
-    if tasks is None:
-        return range(num_envs)
-    if num_envs not in (1, len(tasks)):  # 1 is what make_vec passes when nothing is said
-        raise ValueError(f"num_envs={num_envs} does not fit {len(tasks)} tasks; leave it out")
-    return tasks
 
 
 def _spaces(room: World) -> tuple[gym.spaces.Space[Any], gym.spaces.Discrete]:

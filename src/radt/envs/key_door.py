@@ -1,7 +1,8 @@
 """Dark Key-Door: take a key that cannot be seen, then stay on a door that cannot be seen.
 
 The agent sees (row, column) and not whether it holds the key. With each episode the key lies in
-its place again; with `persist_key=True` it stays taken, as in the authors' data.
+its place again; with `persist_key=True` it stays taken, as in the authors' data. A place is a cell
+without the key, or, `cells` further on, the same cell with it.
 """
 
 from __future__ import annotations
@@ -9,15 +10,104 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from radt.envs.grid import GridEnv, GridSuite, GridVec, Mask, chosen_tasks
-from radt.envs.key_room import KeyRoom
+from radt.envs.dark_room import DarkRoomSuite, Room, goal_cells, slippery_values, steps_until_on
+from radt.envs.grid import GridEnv, GridVec, Mask
 from radt.envs.render import GridView
+
+KEY_SEED = 42  # the authors' seed of the keys; doors are where Dark-Room has its goals
+HAND_FIX = {(10, 10): {81: (3, 1)}}  # their key (x, y) of a task where it fell on the door
+
+
+@dataclass(frozen=True)
+class KeyRoom(Room):
+    """The rules of one kind of room with a key and a door.
+
+    The first step that ends on the key takes it and pays 1, a step that waits on it included; a
+    reset alone takes nothing. Each later step that ends on the door pays 1. No step pays twice:
+    where the key lies under the door, the step that takes it is paid for the key.
+    """
+
+    persist_key: bool = False  # the key once taken stays taken until a reset with a seed
+    show_key: bool = False  # observe (row, column, has key) instead of (row, column)
+    key_cell: int | None = None  # the key of the only task, where somebody picked one
+
+    @property
+    def bins(self) -> tuple[int, ...]:
+        """How many values each coordinate of an observation takes."""
+        return (self.height, self.width, 2) if self.show_key else (self.height, self.width)
+
+    @property
+    def solved_above(self) -> float:
+        """The return that only a trial which found the door can exceed; the key alone pays 1.
+
+        Where the key persists, a later trial that ends with its first step on the door earns no
+        more.
+        """
+        return 1.0
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """The key's cell of each task."""
+        if self.key_cell is not None:
+            return np.array([self.key_cell])
+        cells = goal_cells(self.width, self.height, KEY_SEED)
+        for task, cell in HAND_FIX.get((self.width, self.height), {}).items():
+            cells[task] = cell
+        x, y = cells.T
+        return np.asarray(y * self.width + x)  # [tasks]
+
+    @cached_property
+    def observations(self) -> NDArray[np.uint8]:
+        """The observation of each place."""
+        shape = (2, self.height, self.width)
+        has_key, row, col = np.unravel_index(np.arange(2 * self.horizon), shape)
+        table = np.stack([row, col, has_key][: len(self.bins)], axis=1).astype(np.uint8)
+        table.setflags(write=False)
+        return table  # [2 * cells, 2 or 3]
+
+    def key(self, task: SupportsIndex) -> int:
+        """Return the key's cell of a task."""
+        self.goal(task)  # which refuses an unknown task
+        return int(self.keys[task])
+
+    def values(self, task: int, steps_left: int, has_key: bool) -> NDArray[np.float64]:
+        """Return the best expected return from each cell with `steps_left` actions to go."""
+        key, door = self.key(task), self.goal(task)
+        if has_key:
+            return self.best_values(door, steps_left)
+        size = (self.width, self.height)
+        if self.slip > 0.0:
+            held = slippery_values(*size, door, self.slip)[:, key]  # [horizon + 1]
+            values = slippery_values(*size, key, self.slip, after=tuple(held))
+            return np.asarray(values[steps_left])
+        left = steps_left - steps_until_on(*size, key)  # [cells] once the key is taken
+        then = np.maximum(left + 1.0 - steps_until_on(*size, door)[key], 0.0)
+        return np.where(left >= 0, 1.0 + then, 0.0)
+
+    def best_return(self, task: int, has_key: bool) -> float:
+        """Return the best expected return of an episode that begins with or without the key."""
+        values = self.values(task, self.horizon, has_key)
+        return float(values.mean() if self.random_start else values[0])
+
+    def best_actions(
+        self, task: int, states: ArrayLike, has_key: bool, steps_left: int | None = None
+    ) -> NDArray[np.int64]:
+        """Return a best action for each of `states`, by default as if the episode just began."""
+        left = max((self.horizon if steps_left is None else steps_left) - 1, 0)
+        after = self.values(task, left, has_key).copy()  # [cells] of arriving there
+        if has_key:
+            after[self.goal(task)] += 1.0
+        else:
+            key = self.key(task)
+            after[key] = 1.0 + self.values(task, left, has_key=True)[key]
+        cells = self.cells(np.asarray(states)[..., :2])
+        return np.asarray(after[self.moves[cells]].argmax(axis=-1))  # [...]
 
 
 class KeyDoor(GridEnv):
@@ -35,7 +125,7 @@ class KeyDoor(GridEnv):
         """Build the room of `task`; `rules` change fields of `room`, e.g. `persist_key=True`."""
         super().__init__(task, replace(room or KeyRoom(), **rules), render_mode)
         self._goal, self._key = self.room.goal(task), self.room.key(task)
-        self._has_key = self._began_with_key = False
+        self._has_key = False
 
     def _earn(self) -> float:
         if self._has_key:
@@ -45,19 +135,9 @@ class KeyDoor(GridEnv):
 
     def _hide(self, new_life: bool) -> None:
         self._has_key &= self.room.persist_key and not new_life
-        self._began_with_key = self._has_key
 
     def _place(self) -> int:
         return self._cell + self.room.horizon * self._has_key
-
-    def optimal_return(self) -> float:
-        """Return the best expected return of this episode, which may begin with the key."""
-        return self.room.best_return(self.task, self._began_with_key)
-
-    def optimal_action(self, state: ArrayLike) -> int:
-        """Return a best action in `state` for the steps that are left of this episode."""
-        left = self.room.horizon - self._elapsed
-        return int(self.room.best_actions(self.task, state, self._has_key, left))
 
     def view(self) -> GridView:
         """Describe the present moment for rendering: the key is drawn until it is taken."""
@@ -72,13 +152,14 @@ class KeyDoorVec(GridVec):
 
     def __init__(
         self,
-        tasks: Sequence[int],
+        tasks: Sequence[int] | None = None,
         room: KeyRoom | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        num_envs: int = 1,
         **rules: Any,
     ) -> None:
         """Build a slot for each of `tasks`; `rules` change fields of `room`."""
-        super().__init__(tasks, replace(room or KeyRoom(), **rules), autoreset_mode)
+        super().__init__(tasks, replace(room or KeyRoom(), **rules), autoreset_mode, num_envs)
         self._goals = self.room.goals_of(self.tasks)
         self._keys = self.room.keys[list(self.tasks)]  # [N]
         self._has_key = np.zeros(self.num_envs, np.bool_)  # [N]
@@ -111,31 +192,26 @@ class KeyDoorVec(GridVec):
         return np.asarray(self._ways[self._slots, self._places()])
 
 
-def make_key_doors(
-    num_envs: int = 1, tasks: Sequence[int] | None = None, **options: Any
-) -> KeyDoorVec:
-    """Build the vector environment for `gymnasium.make_vec`: `tasks`, or tasks 0 to num_envs-1."""
-    return KeyDoorVec(chosen_tasks(num_envs, tasks), **options)
-
-
 @dataclass(frozen=True)
-class KeyDoorSuite(GridSuite):
+class KeyDoorSuite(DarkRoomSuite):
     """The hundred pairs of key and door of one kind of room, as the authors split them."""
 
     room: KeyRoom
+
+    pickable: ClassVar[tuple[str, ...]] = ("goal", "key")
 
     @property
     def revealed(self) -> KeyDoorSuite:
         """The same tasks with the hidden has-key bit at the end of each state."""
         return replace(self, room=replace(self.room, show_key=True))
 
-    def make(self, task: int, render_mode: str | None = None) -> KeyDoor:
+    def make(self, task: int, render_mode: str | None = None) -> GridEnv:
         """Build one environment."""
         return KeyDoor(task, self.room, render_mode)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
-    ) -> KeyDoorVec:
+    ) -> GridVec:
         """Build all `tasks` as one vector environment, one slot each."""
         return KeyDoorVec(tasks, self.room, autoreset_mode)
 

@@ -1,4 +1,4 @@
-"""Mazes as the authors draw them: walls and goals follow from a seed, draw for draw.
+"""Mazes as the authors draw them, and the shortest ways through them.
 
 Walls grow on the 8x8 lattice of even coordinates. From each of 36 random points a walk goes on for
 112 draws: a draw names a neighbour two cells away, and if that is still free, the walk builds a
@@ -116,7 +116,6 @@ class Maze:
     width: ClassVar[int] = SIDE
     horizon: ClassVar[int] = HORIZON
     actions: ClassVar[tuple[str, ...]] = tuple(DIRECTIONS)
-    slip: ClassVar[float] = 0.0
     is_noisy: ClassVar[bool] = False
     end: ClassVar[Literal["truncated"]] = "truncated"
 
@@ -190,3 +189,34 @@ def build_maze(seed: SupportsIndex) -> Maze:
     if not 0 <= number < 2**32:
         raise ValueError(f"a maze is drawn with a seed from 0 to 2^32 - 1, got {number}")
     return _build(number)
+
+
+def steps_to(moves: NDArray[np.int64], targets: ArrayLike) -> NDArray[np.int64]:
+    """Return how many steps the nearest of some cells is away; `len(moves)` if out of reach."""
+    steps = np.full(len(moves), len(moves))  # [cells]
+    steps[np.asarray(targets)] = 0
+    while True:
+        nearer = np.minimum(steps, 1 + steps[moves].min(axis=1))
+        if np.array_equal(nearer, steps):
+            return steps
+        steps = nearer
+
+
+@lru_cache(maxsize=2048)
+def best_actions(maze: Maze) -> NDArray[np.int8]:
+    """Tabulate the first step of a shortest way to each goal from every cell, [goals, CELLS]."""
+    ways = [steps_to(maze.moves, goal)[maze.moves].argmin(axis=1) for goal in maze.goal_cells]
+    table = np.stack(ways).astype(np.int8)
+    table.setflags(write=False)
+    return table
+
+
+def shortest_tour(maze: Maze) -> list[Cell]:
+    """Return the cells of a shortest way from the start over all goals in their order."""
+    tour = [cell_number(START)]
+    for goal, best in zip(maze.goal_cells, best_actions(maze), strict=True):
+        while tour[-1] != goal:
+            tour.append(int(maze.moves[tour[-1], best[tour[-1]]]))
+            if len(tour) > CELLS * len(maze.goals):
+                raise ValueError(f"goal {divmod(int(goal), SIDE)} of maze {maze.seed} is walled in")
+    return [divmod(cell, SIDE) for cell in tour]

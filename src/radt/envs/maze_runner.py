@@ -16,9 +16,19 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.grid import GridEnv, GridVec, Mask, chosen_tasks
-from radt.envs.maze import CELLS, MOST_GOALS, SIDE, START, Maze, build_maze, cell_number, cells_of
-from radt.envs.maze_tour import best_actions, shortest_tour
+from radt.envs.grid import GridEnv, GridVec, Mask
+from radt.envs.maze import (
+    CELLS,
+    MOST_GOALS,
+    SIDE,
+    START,
+    Maze,
+    best_actions,
+    build_maze,
+    cell_number,
+    cells_of,
+    shortest_tour,
+)
 from radt.envs.render import Cell, GridView
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
@@ -80,11 +90,12 @@ class MazeRunnerVec(GridVec):
 
     def __init__(
         self,
-        tasks: Sequence[int],
+        tasks: Sequence[int] | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        num_envs: int = 1,
     ) -> None:
         """Build a slot for each of `tasks`."""
-        super().__init__(tasks, build_maze(0), autoreset_mode)  # all mazes have its rules
+        super().__init__(tasks, build_maze(0), autoreset_mode, num_envs)  # all have its rules
         mazes = [build_maze(task) for task in self.tasks]
         first = CELLS * self._slots  # [N] cell of each maze
         self._starts = first + cell_number(START)
@@ -122,13 +133,6 @@ class MazeRunnerVec(GridVec):
         """Return the first step of a shortest way to the active goal for each slot, [N]."""
         here = self._cells - CELLS * self._slots
         return np.asarray(self._ways[self._slots, self._reached, here], np.int64)
-
-
-def make_mazes(
-    num_envs: int = 1, tasks: Sequence[int] | None = None, **options: Any
-) -> MazeRunnerVec:
-    """Build the vector environment for `gymnasium.make_vec`: `tasks`, or tasks 0 to num_envs-1."""
-    return MazeRunnerVec(chosen_tasks(num_envs, tasks), **options)
 
 
 @dataclass(frozen=True)
@@ -179,10 +183,6 @@ class MazeRunnerSuite:
         paid = np.asarray(rewards) > 0
         active = np.minimum(np.cumsum(paid) - paid, len(ways) - 1)  # [T]
         return ways[active, cells_of(states)].astype(np.int64)
-
-    def shortest_tour(self, task: int) -> list[Cell]:
-        """Return the cells of a shortest way from the start over all goals in their order."""
-        return shortest_tour(build_maze(task))
 
     def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
         """Describe an episode so far for drawing: states [T + 1, 6] and the rewards between."""

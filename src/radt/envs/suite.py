@@ -24,48 +24,38 @@ class TaskSuite(Protocol):
     @property
     def name(self) -> str:
         """The registered name."""
-        ...
 
     @property
     def spaces(self) -> TaskSpaces:
         """What a model needs to know of these tasks."""
-        ...
 
     @property
     def train_tasks(self) -> tuple[int, ...]:
         """The tasks to learn from."""
-        ...
 
     @property
     def eval_tasks(self) -> tuple[int, ...]:
         """The unseen tasks."""
-        ...
 
     @property
     def trials(self) -> int:
         """How many trials the paper gives an agent on one task."""
-        ...
 
     @property
     def target_return(self) -> tuple[float, float]:
         """The mean and the standard deviation of DT's target."""
-        ...
 
     def make(self, task: int, render_mode: str | None = None) -> gym.Env[Any, Any]:
         """Build one environment."""
-        ...
 
     def make_vec(self, tasks: Sequence[int]) -> gym.vector.VectorEnv[Any, Any, Any]:
         """Build all `tasks` as one vector environment, one slot each."""
-        ...
 
     def optimal_return(self, task: int) -> float | None:
         """Return the best expected return of one episode, or None where it is not known."""
-        ...
 
     def describe(self, task: int) -> str:
         """Say in a few words what `task` asks for."""
-        ...
 
 
 def found_above(suite: TaskSuite, tasks: Sequence[int]) -> float:
@@ -85,7 +75,6 @@ class HidingSuite(TaskSuite, Protocol):
     @property
     def revealed(self) -> TaskSuite:
         """The same tasks with what is hidden appended to each state as further coordinates."""
-        ...
 
 
 def revealed(suite: TaskSuite) -> TaskSuite:
@@ -101,11 +90,9 @@ class DrawnSuite(TaskSuite, Protocol):
 
     def optimal_return(self, task: int) -> float:
         """Return the best expected return of one episode."""
-        ...
 
     def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
         """Describe an episode so far: its states, the present one last, and the rewards between."""
-        ...
 
 
 @runtime_checkable
@@ -116,7 +103,6 @@ class Oracle(Protocol):
         self, task: int, states: NDArray[Any], rewards: NDArray[Any]
     ) -> NDArray[Any]:
         """Return a best action for each step of one episode, from all its states and rewards."""
-        ...
 
 
 @runtime_checkable
@@ -125,7 +111,6 @@ class Guide(Protocol):
 
     def optimal_actions(self) -> NDArray[Any]:
         """Return a best action for each slot from where it stands, [N]."""
-        ...
 
 
 SUITES: Registry[TaskSuite] = Registry("envs", "environment")

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from radt.decode import DecodeError, decode
-from radt.envs.picked import PICKED, goal_cells_of, pick, pickable
+from radt.envs.dark_room import PICKED, goal_cells_of, pick, pickable
 from radt.envs.suite import TaskSuite
 from radt.registry import UnknownNameError
 from radt.viewer.library import Library, suites_for
