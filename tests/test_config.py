@@ -40,35 +40,25 @@ def test_every_preset_survives_json(method: str, budget: str) -> None:
         assert differences(plain, from_json(plain).to_json()) == []
 
 
-def test_key_door_takes_half_the_batch_at_laptop_budget_only() -> None:
-    batches = {"paper": 128, "laptop": 32, "smoke": 8}
-    for env in ("dark-key-door-10x10", "dark-key-door-10x10-persist"):
-        for budget, batch in batches.items():
-            assert preset(env, "ra-dt", budget).learn.batch_size == batch
-    assert preset("dark-key-door-40x20", "ra-dt", "paper").learn.batch_size == 32
-
-
-@pytest.mark.parametrize("room", ["dark-room-20x20", "dark-key-door-20x20", "dark-room-40x20"])
-def test_long_rooms_save_at_laptop_budget_only(room: str) -> None:
-    sequences = {"dt": 32, "ra-dt": 32, "ra-dt+": 32, "ra-dt-lm": 32, "ad": 8, "dpt-oracle": 8}
-    for method, count in sequences.items():
-        assert preset(room, method, "laptop").learn.batch_size == count
-        assert preset(room, method, "paper").learn.batch_size == (32 if "40" in room else 128)
-    for budget, step in {"paper": 1, "laptop": 50, "smoke": 1}.items():
-        assert preset(room, "ra-dt+", budget).options.window_step == step
-
-
-@pytest.mark.parametrize("budget", BUDGETS)
-def test_a_language_model_is_asked_on_the_grid_of_chunks_at_every_budget(budget: str) -> None:
-    options = preset(method="ra-dt-lm", budget=budget).options
-    assert options.training.query_offsets == (0, 25)
-    assert options.training.query_dropout == 0.0
-    paper = budget == "paper"
-    assert options.episode_every == (1 if paper else 4)
-    assert options.memory.retrieve_every == (1 if paper else 10)
-    assert options.training.dedup == (0.98 if paper else None)
-    other = preset(method="ra-dt", budget=budget).options.training
-    assert (other.query_offsets, other.query_dropout) == (None, 0.2)
+@pytest.mark.parametrize(
+    ("env", "method", "values"),
+    [
+        ("dark-room-10x10", "ra-dt", {"learn.batch_size": 128, "options.memory.retrieve_every": 1}),
+        ("dark-key-door-40x20", "ra-dt", {"learn.batch_size": 32}),
+        ("dark-room-10x10", "ra-dt-lm", {"options.training.dedup": 0.98}),
+        (
+            "maze-runner-15x15",
+            "ra-dt",
+            {"options.memory.context_len": 50, "options.memory.retrieve_every": 25},
+        ),
+        ("maze-runner-15x15", "ad", {"options.skip": 1000, "evaluate.trials": 30}),
+    ],
+)
+def test_the_paper_budget_has_the_papers_values(
+    env: str, method: str, values: dict[str, Any]
+) -> None:
+    plain = leaves(preset(env, method, "paper").to_json())
+    assert {path: plain[path] for path in values} == values
 
 
 def test_later_layers_win_and_are_named() -> None:

@@ -135,12 +135,12 @@ def _play(suite: TaskSuite, task: int, seed: int, steps: int) -> list[Any]:
     """Record everything that random actions lead to, over as many episodes as it takes."""
     rng = np.random.default_rng(seed)
     env = suite.make(task)
-    log: list[Any] = [env.reset(seed=seed)[0].tolist()]
+    log: list[Any] = [env.reset(seed=seed)[0].tobytes()]
     for _ in range(steps):
         state, *rest = env.step(random_action(suite.spaces.action, rng))
-        log.append((state.tolist(), *rest))
+        log.append((state.tobytes(), *rest))
         if rest[1] or rest[2]:
-            log.append(env.reset()[0].tolist())
+            log.append(env.reset()[0].tobytes())
     return log
 
 

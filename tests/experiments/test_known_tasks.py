@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from radt.checkpoint import load_checkpoint
-from radt.config import TRAINING_TASKS, compose
+from radt.config import TRAINING_TASKS
 from radt.data import Dataset
 from radt.experiments.compare import Comparison
 from radt.experiments.evaluate import trials_of
-from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import Run, dataset_path, known_tasks
 from radt.experiments.train import train
@@ -46,22 +45,6 @@ def test_unseen_tasks_are_never_trained_on(run: Run) -> None:
     assert known_tasks(run.config) == (1,)
 
 
-@pytest.mark.parametrize("budget", ["laptop", "paper"])
-@pytest.mark.parametrize("method", ["ra-dt", "ra-dt+", "ra-dt-lm"])
-def test_mazes_ask_the_memory_every_25_steps(method: str, budget: str) -> None:
-    config, _ = compose(preset_layers("maze-runner-15x15", method, budget))
-    memory = config.options.memory
-    assert (memory.context_len, memory.retrieve_every, config.evaluate.trials) == (50, 25, 30)
-
-
-def test_only_algorithm_distillation_skips_a_thousand_episodes() -> None:
-    skips = {
-        method: compose(preset_layers("maze-runner-15x15", method, "laptop"))[0].options.episode_gap
-        for method in ("ad", "dt-2ep")
-    }
-    assert skips == {"ad": 1000, "dt-2ep": 1}
-
-
 def test_references_that_know_grids_only_are_left_out_of_a_comparison() -> None:
     assert Comparison("maze-runner-15x15", ("dt",)).references == ("replay",)
     assert Comparison("dark-room-10x10", ("dt",)).references == ("replay", "sweep")
@@ -75,8 +58,3 @@ def test_training_tasks_are_lived_through_beside_the_unseen_ones(run: Run) -> No
     assert set(beside.tasks) <= {0, 1, 3}
     assert len(beside.tasks) == min(3, len(TOY_GRID.eval_tasks))
     assert trials_of(run) == replace(beside, tasks=TOY_GRID.eval_tasks)
-
-
-def test_mazes_are_tested_on_training_tasks_too() -> None:
-    config, _ = compose(preset_layers("maze-runner-15x15", "dt", "laptop"))
-    assert config.evaluate.also_on == (TRAINING_TASKS,)

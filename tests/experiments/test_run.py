@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         use_toys(patch, home)
         collect(small_config("dt"), workers=1)
     return home
+
+
+@pytest.fixture(scope="module")
+def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, dict[str, object]]:
+    """A whole run of `ra-dt` and its result, for tests that only read it."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_toys(patch, data)
+        run = Run(small_config("ra-dt"), tmp_path_factory.mktemp("finished"), threads=1)
+        return run, run_whole(run)
 
 
 @pytest.fixture(autouse=True)
@@ -86,9 +96,9 @@ def test_embeddings_are_those_of_the_trials_and_not_of_measuring(
     assert trained.keys() == counts[0].keys()
 
 
-def test_the_log_tells_of_every_phase(tmp_path: Path) -> None:
-    run_whole(Run(small_config("ra-dt"), tmp_path))
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+def test_the_log_tells_of_every_phase(finished: tuple[Run, dict[str, object]]) -> None:
+    log = finished[0].out / "log.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert {line["phase"] for line in lines} == {"embedder", "prepare", "train", "evaluate"}
     assert [line["step"] for line in lines if "trial_1" in line] == [3, 6]
     assert any("mean_return" in line for line in lines)
@@ -96,7 +106,7 @@ def test_the_log_tells_of_every_phase(tmp_path: Path) -> None:
 
 def test_another_config_is_refused_even_when_all_is_finished(tmp_path: Path) -> None:
     config = small_config("dt")
-    run_whole(Run(config, tmp_path))
+    run_whole(Run(config, tmp_path, threads=1))
     other = Run(replace(config, seed=1), tmp_path)
     dataset = Dataset.open(collect(config, workers=1))
     with pytest.raises(RunError, match="belongs to another run"):
@@ -105,12 +115,11 @@ def test_another_config_is_refused_even_when_all_is_finished(tmp_path: Path) -> 
         evaluate(other, Stopwatch())
 
 
-def test_two_runs_are_equal(tmp_path: Path) -> None:
-    config = small_config("ra-dt")
-    results = [run_whole(Run(config, tmp_path / name, threads=1)) for name in ("a", "b")]
-    assert results[0]["returns"] == results[1]["returns"]
-    assert_same_tensors(*(tmp_path / name / "model.safetensors" for name in ("a", "b")))
-    left = {path.name for path in (tmp_path / "a").glob("*.safetensors")}
+def test_two_runs_are_equal(finished: tuple[Run, dict[str, object]], tmp_path: Path) -> None:
+    run, result = finished
+    assert run_whole(replace(run, out=tmp_path))["returns"] == result["returns"]
+    assert_same_tensors(*(folder / "model.safetensors" for folder in (run.out, tmp_path)))
+    left = {path.name for path in tmp_path.glob("*.safetensors")}
     assert left == {"model.safetensors"}, "what training went on from has done its work"
 
 
@@ -137,9 +146,10 @@ def test_a_look_on_the_way_is_at_few_tasks(tmp_path: Path, monkeypatch: pytest.M
         assert seen.pop() == tuple(tasks)
 
 
-def test_a_trace_beside_the_result(tmp_path: Path) -> None:
-    run = Run(small_config("ra-dt"), tmp_path)
-    train(run, Dataset.open(collect(run.config, workers=1)), Stopwatch())
+def test_a_trace_beside_the_result(finished: tuple[Run, dict[str, object]], tmp_path: Path) -> None:
+    run = replace(finished[0], out=tmp_path)
+    shutil.copytree(finished[0].out, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "icl.json").unlink()
     with tracing(tmp_path / "trace.jsonl") as trace:
         evaluate(run, Stopwatch(), trace)
     lines = (tmp_path / "trace.jsonl").read_text().splitlines()
