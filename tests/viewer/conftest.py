@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 HOW = "install chromium (as root, `make setup` does), or set RADT_CHROMIUM to a browser"
-SKIPPED = pytest.StashKey[int]()
 
 
 def find_chromium() -> str | None:
@@ -33,18 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: needs a Chromium")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     asking = [item for item in items if item.get_closest_marker("browser")]
     if not asking or find_chromium() or os.environ.get("RADT_NEED_CHROMIUM"):
         return
-    config.stash[SKIPPED] = len(asking)
-    for item in asking:
+    for item in asking:  # the summary tells how many, and why
         item.add_marker(pytest.mark.skip(reason=f"no Chromium found; {HOW}"))
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if skipped := config.stash.get(SKIPPED, 0):
-        print(f"{skipped} browser tests skipped: no Chromium found; {HOW}")
 
 
 @pytest.fixture(scope="session")
