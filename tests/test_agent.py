@@ -210,12 +210,12 @@ def test_methods_without_a_memory_say_so(name: str, tmp_path: Path) -> None:
 
 
 def test_other_observations_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"shape \(2, 2\) given to an agent that expects \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"\(2, 2\) .* \(3, 2\)"):
         agent_for(slots=3).act(np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
         agent_for().act(np.zeros(3))
     for outside in ([5, 0], [0, -1]):
-        with pytest.raises(ValueError, match=r"is no state that this agent knows.* below \[5, 8\]"):
+        with pytest.raises(ValueError, match=r"below \[5, 8\]"):
             agent_for().act(np.array(outside))
 
 

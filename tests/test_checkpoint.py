@@ -57,14 +57,13 @@ def assert_same(one: Method, other: Method) -> None:
         assert torch.equal(mine[name], theirs[name]), name
 
 
-@pytest.mark.parametrize("name", ["dt", "ra-dt", "ra-dt+"])
 @pytest.mark.parametrize("suite", TOYS, ids=lambda suite: suite.name)
-def test_weights_and_card_survive(name: str, suite: Any, tmp_path: Path) -> None:
-    method = build_method(name, suite.spaces)
+def test_weights_and_card_survive(suite: Any, tmp_path: Path) -> None:
+    method = build_method("ra-dt", suite.spaces)
     for network in method.networks.values():
         for weight in network.parameters():
             torch.nn.init.normal_(weight)
-    card = replace(card_of(method, name), seed=5)
+    card = replace(card_of(method, "ra-dt"), seed=5)
     save_checkpoint(tmp_path / "x", method, card)
     loaded, found = load_checkpoint(tmp_path / "x")
     assert found == card
@@ -191,7 +190,7 @@ def test_an_edited_header_without_its_hash_is_refused(path: Path) -> None:
 
 def test_another_version_says_what_to_do(path: Path) -> None:
     edited(path, put("version", 99))
-    with pytest.raises(CheckpointError, match="format 99, this radt reads 2; train it again"):
+    with pytest.raises(CheckpointError, match=r"format 99.*train it again"):
         load_checkpoint(path)
 
 

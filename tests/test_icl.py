@@ -99,7 +99,7 @@ def test_the_memory_is_empty_at_the_start() -> None:
 
 def test_agent_and_environment_must_fit() -> None:
     env = unequal_envs(TASKS, AutoresetMode.NEXT_STEP)
-    with pytest.raises(ValueError, match=r"mode DISABLED cannot act .* mode NEXT_STEP; build it"):
+    with pytest.raises(ValueError, match=r"DISABLED .* NEXT_STEP"):
         in_context_learning(agent_for("dt", AutoresetMode.DISABLED), env, 1, seed=0)
     with pytest.raises(ValueError, match="an agent of 2 slots"):
         in_context_learning(agent_for("dt", AutoresetMode.NEXT_STEP, slots=2), env, 1, seed=0)
