@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radt.envs import SUITES
+from radt.envs import SUITES, KeyRoom
 from radt.envs.dark_room import (
     EVAL_TASKS,
     DarkRoom,
@@ -136,6 +138,12 @@ def test_suite_answers_many_states_at_once() -> None:
     assert suite.optimal_actions(80, states, np.zeros((2, 2))).tolist() == [[1, 0], [0, 1]]
     with pytest.raises(ValueError, match="inside 10x10"):
         suite.optimal_actions(80, np.array([0, 10]), np.zeros(1))
+
+
+def test_the_fields_of_rooms_stay_because_datasets_are_recognised_by_them() -> None:
+    dark = {"width": 10, "height": 10, "random_start": False, "slip": 0.0, "end": "terminated"}
+    assert asdict(Room()) == dark
+    assert asdict(KeyRoom()) == {**dark, "persist_key": False, "show_key": False}
 
 
 @pytest.mark.parametrize("rules", [{"width": 0}, {"height": 300}, {"slip": 1.5}, {"end": "done"}])

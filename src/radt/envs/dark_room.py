@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, SupportsIndex
 
@@ -98,7 +98,6 @@ class Room:
     random_start: bool = False  # start each episode in a uniformly random cell, not in (0, 0)
     slip: float = 0.0  # with this probability a uniformly random action is executed instead
     end: Literal["terminated", "truncated"] = "terminated"  # how the end of the horizon is reported
-    goal_cell: int | None = None  # the goal of the only task, where somebody picked one
 
     actions: ClassVar[tuple[str, ...]] = ACTIONS
 
@@ -138,8 +137,6 @@ class Room:
     @cached_property
     def goals(self) -> NDArray[np.int64]:
         """The goal cell of each task."""
-        if self.goal_cell is not None:
-            return np.array([self.goal_cell])
         x, y = goal_cells(self.width, self.height).T
         return np.asarray(y * self.width + x)  # [tasks]
 
@@ -210,6 +207,18 @@ class Room:
         return np.asarray(value[self.moves[self.cells(states)]].argmax(axis=-1))  # [...]
 
 
+@dataclass(frozen=True)
+class PickedRoom(Room):
+    """A room of one task, whose goal somebody put somewhere."""
+
+    goal_cell: int = 0
+
+    @cached_property
+    def goals(self) -> NDArray[np.int64]:
+        """The goal cell of the one task."""
+        return np.array([self.goal_cell])
+
+
 class DarkRoom(GridEnv):
     """One task of a dark room: see (row, column), earn 1 with each step that ends on the goal."""
 
@@ -269,6 +278,7 @@ class DarkRoomSuite:
     eval_tasks: tuple[int, ...] = EVAL_TASKS
 
     pickable: ClassVar[tuple[str, ...]] = ("goal",)  # what one can put into a cell by hand
+    picked_room: ClassVar[type[Room]] = PickedRoom
 
     @cached_property
     def spaces(self) -> TaskSpaces:
@@ -328,13 +338,14 @@ def pick(suite: TaskSuite, cells: Mapping[str, Cell]) -> DarkRoomSuite:
         wanted = " and ".join(pickable(suite)) or "nothing"
         given = " and ".join(cells) or "nothing"
         raise ValueError(f"in {suite.name} one can pick {wanted}, not {given}")
-    rules: dict[str, Any] = {}
+    rules = {field.name: getattr(suite.room, field.name) for field in fields(suite.room)}
     for name, (row, column) in cells.items():
         if not (0 <= row < suite.room.height and 0 <= column < suite.room.width):
             label = suite.room.label
             raise ValueError(f"row {row}, column {column} is not inside a room of {label} cells")
         rules[f"{name}_cell"] = row * suite.room.width + column
-    return replace(suite, room=replace(suite.room, **rules), train_tasks=(), eval_tasks=(PICKED,))
+    room = suite.picked_room(**rules)
+    return replace(suite, room=room, train_tasks=(), eval_tasks=(PICKED,))
 
 
 def goal_cells_of(suite: TaskSuite, tasks: Sequence[int]) -> list[Cell]:

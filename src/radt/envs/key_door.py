@@ -16,7 +16,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from radt.envs.dark_room import DarkRoomSuite, Room, goal_cells, slippery_values, steps_until_on
+from radt.envs.dark_room import (
+    DarkRoomSuite,
+    PickedRoom,
+    Room,
+    goal_cells,
+    slippery_values,
+    steps_until_on,
+)
 from radt.envs.grid import GridEnv, GridVec, Mask
 from radt.envs.render import GridView
 
@@ -35,7 +42,6 @@ class KeyRoom(Room):
 
     persist_key: bool = False  # the key once taken stays taken until a reset with a seed
     show_key: bool = False  # observe (row, column, has key) instead of (row, column)
-    key_cell: int | None = None  # the key of the only task, where somebody picked one
 
     @property
     def bins(self) -> tuple[int, ...]:
@@ -54,8 +60,6 @@ class KeyRoom(Room):
     @cached_property
     def keys(self) -> NDArray[np.int64]:
         """The key's cell of each task."""
-        if self.key_cell is not None:
-            return np.array([self.key_cell])
         cells = goal_cells(self.width, self.height, KEY_SEED)
         for task, cell in HAND_FIX.get((self.width, self.height), {}).items():
             cells[task] = cell
@@ -108,6 +112,18 @@ class KeyRoom(Room):
             after[key] = 1.0 + self.values(task, left, has_key=True)[key]
         cells = self.cells(np.asarray(states)[..., :2])
         return np.asarray(after[self.moves[cells]].argmax(axis=-1))  # [...]
+
+
+@dataclass(frozen=True)
+class PickedKeyRoom(PickedRoom, KeyRoom):
+    """A room of one task, whose door and key somebody put somewhere."""
+
+    key_cell: int = 0
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """The key's cell of the one task."""
+        return np.array([self.key_cell])
 
 
 class KeyDoor(GridEnv):
@@ -199,6 +215,7 @@ class KeyDoorSuite(DarkRoomSuite):
     room: KeyRoom
 
     pickable: ClassVar[tuple[str, ...]] = ("goal", "key")
+    picked_room: ClassVar[type[Room]] = PickedKeyRoom
 
     @property
     def revealed(self) -> KeyDoorSuite:
