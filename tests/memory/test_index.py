@@ -19,8 +19,8 @@ from radt.memory.index import (
     NumpyIndex,
     best_first,
     build_index,
+    exact,
     group,
-    scan,
 )
 from tests.contracts import index as contract
 
@@ -29,18 +29,6 @@ from tests.contracts import index as contract
 @pytest.mark.parametrize("name", INDEXES.names())
 def test_contract(name: str, check: Callable[[contract.MakeIndex], None]) -> None:
     check(INDEXES[name])
-
-
-def off_the_cpu(width: int) -> FlatIndex:
-    """A flat index that believes its keys to be elsewhere: nothing may look at them in NumPy."""
-    index = FlatIndex(width)
-    index.table.on_cpu = False
-    return index
-
-
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
-def test_contract_off_the_cpu(check: Callable[[contract.MakeIndex], None]) -> None:
-    check(off_the_cpu)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -90,28 +78,28 @@ def searches(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     )
 
 
-@pytest.mark.parametrize("few", [scan.FEW, 4], ids=["all exactly", "single precision first"])
+@pytest.mark.parametrize("few", [exact.FEW, 4], ids=["all exactly", "single precision first"])
 @settings(max_examples=60)
 @given(search=searches())
 def test_flat_equals_its_numpy_twin_exactly(search, few: int) -> None:
     keys, partition, queries, asked, k = search
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "FEW", few)
-        patch.setattr("radt.memory.index.flat.SHORT", few)
-        patch.setattr("radt.memory.index.flat.ALONE", few)
-        patch.setattr(scan, "BLOCK", 16)
+        patch.setattr(exact, "FEW", few)
+        patch.setattr(exact, "SHORT", few)
+        patch.setattr(exact, "ALONE", few)
+        patch.setattr(exact, "BLOCK", 16)
         flat = contract.filled(FlatIndex, keys, partition)
         twin = contract.filled(NumpyIndex, keys, partition)
         for part in (None, asked):
             contract.assert_same(flat.search(queries, k, part), twin.search(queries, k, part))
 
 
-@pytest.mark.parametrize("many", [scan.MANY, 1 << 20], ids=["few ties", "too many ties"])
+@pytest.mark.parametrize("many", [exact.MANY, 1 << 20], ids=["few ties", "too many ties"])
 @pytest.mark.parametrize(("count", "each"), [(300, 10), (5000, 10), (5000, 2500)])
 def test_flat_equals_its_numpy_twin_where_most_keys_tie(
     count: int, each: int, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan, "MANY", many)
+    monkeypatch.setattr(exact, "MANY", many)
     distinct = torch.randn(count // each, 16)
     keys = distinct[torch.randint(len(distinct), (count,))]  # every key so many times
     queries = torch.cat([distinct[:4], torch.randn(4, 16)])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from radt.memory.index import INDEXES, FlatIndex, NumpyIndex, auto, hnsw, ivf
+from radt.memory.index import INDEXES, FlatIndex, NumpyIndex, faiss_indexes
 from radt.memory.index.approximate import ApproximateIndex
 from tests.contracts import index as contract
 
@@ -19,8 +19,8 @@ NAMES = ["faiss-hnsw", "faiss-ivf"]
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let graphs and lists be built for few keys, so that small tests go through them."""
-    monkeypatch.setattr(hnsw, "BLOCK", 16)
-    monkeypatch.setattr(ivf, "SMALLEST", 64)
+    monkeypatch.setattr(faiss_indexes, "BLOCK", 16)
+    monkeypatch.setattr(faiss_indexes, "SMALLEST", 64)
 
 
 @pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
@@ -113,7 +113,7 @@ def test_lists_are_made_anew_only_when_there_are_many_more_keys() -> None:
         finders.append(index.follow())
     assert finders[0] is None
     assert finders[1] is finders[2] is not finders[3]
-    assert [ivf.lists_for(4096), ivf.lists_for(1 << 22)] == [512, 16384]
+    assert [faiss_indexes.lists_for(4096), faiss_indexes.lists_for(1 << 22)] == [512, 16384]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,21 +127,21 @@ def test_who_was_measured_to_find_too_little_is_not_asked(name: str) -> None:
 
 
 def test_auto_compares_every_key_of_a_small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    (most, _), *_ = auto.TABLE
+    (most, _), *_ = faiss_indexes.TABLE
     assert most is not None
-    assert auto.plan(64, most) is None
-    assert auto.plan(64, most + 1) == ivf.plan(most + 1)
-    assert auto.choice(512, most // 8) == "flat"
-    assert auto.choice(512, most // 8 + 1) == "faiss-ivf"  # wider keys: sooner
+    assert faiss_indexes.auto_plan(64, most) is None
+    assert faiss_indexes.auto_plan(64, most + 1) == faiss_indexes.ivf_plan(most + 1)
+    assert faiss_indexes.choice(512, most // 8) == "flat"
+    assert faiss_indexes.choice(512, most // 8 + 1) == "faiss-ivf"  # wider keys: sooner
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert auto.auto_index(64).plan(10**7) is None
+    assert faiss_indexes.auto_index(64).plan(10**7) is None
 
 
 def test_auto_changes_its_mind_as_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     table = ((10, "flat"), (100, "faiss-hnsw"), (None, "faiss-ivf"))
-    monkeypatch.setattr(auto, "TABLE", table)
+    monkeypatch.setattr(faiss_indexes, "TABLE", table)
     keys = on_a_curved_sheet(300, width=64)
-    index, zeros, kinds = auto.auto_index(64), torch.zeros(300, dtype=torch.int64), []
+    index, zeros, kinds = faiss_indexes.auto_index(64), torch.zeros(300, dtype=torch.int64), []
     for part in (slice(0, 10), slice(10, 100), slice(100, 300)):
         index.add(keys[part], zeros[part])
         kinds.append(type(index.follow()).__name__)

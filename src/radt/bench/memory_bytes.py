@@ -10,7 +10,7 @@ from typing import Any
 
 from radt.memory.index import FlatIndex, Index
 from radt.memory.index.approximate import ApproximateIndex
-from radt.memory.index.faiss_library import faiss_library
+from radt.memory.index.faiss_indexes import faiss_library
 from radt.memory.memory import Memory
 
 

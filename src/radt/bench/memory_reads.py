@@ -17,7 +17,7 @@ from radt.bench.memory_filled import K, filled_index, filled_memory
 from radt.bench.memory_keys import RealKeys
 from radt.memory.index import FlatIndex, Index, unit
 from radt.memory.index.approximate import TRUSTED, ApproximateIndex, Finder
-from radt.memory.index.faiss_library import faiss_library
+from radt.memory.index.faiss_indexes import faiss_library
 from radt.memory.index.table import KeyTable
 from radt.memory.memory import Memory
 from radt.version import code_version

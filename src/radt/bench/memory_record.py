@@ -13,7 +13,7 @@ from radt.bench.report import with_provenance
 from radt.decode import DecodeError, decode, differences
 from radt.experiments.run import RunError
 from radt.files import atomic_write
-from radt.memory.index.auto import choice
+from radt.memory.index.faiss_indexes import choice
 
 
 @dataclass

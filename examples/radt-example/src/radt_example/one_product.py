@@ -5,8 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from radt.memory.index import INDEXES, best_first, similarity, unit
-from radt.memory.index.checks import check_known, check_new, check_queries
+from radt.memory.index import (
+    INDEXES,
+    best_first,
+    check_known,
+    check_new,
+    check_queries,
+    similarity,
+    unit,
+)
 
 
 class OneProduct:

@@ -1,10 +1,15 @@
 """How keys are searched: cosine similarity, batched, partitioned by task (Eq. 3)."""
 
-from radt.memory.index.auto import auto_index
-from radt.memory.index.flat import FlatIndex
-from radt.memory.index.hnsw import hnsw_index
-from radt.memory.index.ivf import ivf_index
-from radt.memory.index.protocol import INDEXES, Index, build_index
+from radt.memory.index.exact import FlatIndex
+from radt.memory.index.faiss_indexes import auto_index, hnsw_index, ivf_index
+from radt.memory.index.protocol import (
+    INDEXES,
+    Index,
+    build_index,
+    check_known,
+    check_new,
+    check_queries,
+)
 from radt.memory.index.twin import NumpyIndex
 from radt.memory.similarity import GRID, best_first, group, similarity, unit
 
@@ -17,6 +22,9 @@ __all__ = [
     "auto_index",
     "best_first",
     "build_index",
+    "check_known",
+    "check_new",
+    "check_queries",
     "group",
     "hnsw_index",
     "ivf_index",

@@ -16,20 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.memory.index.checks import check_queries
-from radt.memory.index.few import Few, Gathered, answer, best_of_few, directions_of, lowest
-from radt.memory.index.flat import FlatIndex
-from radt.memory.index.rough import Directions
-from radt.memory.index.scan import FEW, nearest
+from radt.memory.index.exact import (
+    FlatIndex,
+    answer,
+    best_of_few,
+    directions_of,
+    merged,
+    nearest,
+)
+from radt.memory.index.protocol import check_queries
 from radt.memory.index.table import KeyTable, Rows
 
 TRUSTED = 0.95  # a finder that was measured to find less is not asked
+NEIGHBOURS = 50  # by which the share that is found is measured
+SAMPLED = 128  # rows that take part as queries
+BLEND = 0.1  # weight of another row in a query: nobody asks for exactly what is stored
+ENOUGH = 0.97  # share of the neighbours that has to be found
+CLOSE = 1e-6  # what is this close to the last neighbour counts as one
 
 
 class Finder(Protocol):
     """Names rows that may be the nearest."""
 
     covered: int  # rows that it knows; those behind them are compared without it
+    effort: int  # the more, the more it finds
     found: float  # share of the nearest rows that it was measured to find
 
     def follow(self, table: KeyTable) -> None:
@@ -86,37 +96,19 @@ class ApproximateIndex:
     ) -> tuple[Tensor, Tensor]:
         """Return relevance and ids, both [B, k], best first; absent: -inf and -1."""
         finder = self.follow() if partition is None else None
-        if finder is None or finder.found < TRUSTED or not len(queries):
+        if finder is None or finder.found < TRUSTED:
             return self.exact.search(queries, k, partition)
         check_queries(queries, k, None, self.table.width)
-        directions = directions_of(queries)
-        rows = finder.raw(directions.astype(np.float32), finder.wanted(k))
-        if finder.covered < self.table.size:
-            rows = np.concatenate([rows, self._behind(finder.covered, directions, k)], axis=1)
-        rows.sort(axis=1)
-        best = best_of_few(self.table, directions, rows, k)
-        return answer(self.table, *self._completed(best, directions, k), k)
-
-    def _behind(self, first: int, directions: Directions, k: int) -> NDArray[np.int64]:
-        """Name rows from `first` on that may be among the k best, [B, n]: all if they are few."""
-        count, size = len(directions), self.table.size
-        if count * (size - first) <= FEW and not self.table.removed:
-            return np.arange(first, size)[None].repeat(count, axis=0)
-        scores, rows = nearest(self.table, directions, k, range(first, size))
-        return np.where(np.isneginf(scores), -1, rows)
-
-    def _completed(self, best: Few, directions: Directions, k: int) -> Few:
-        """Compare every key for queries that were named fewer than there are."""
-        scores = best[0]
-        if scores.shape[1] == k and lowest(scores[:, -1]) > -np.inf:
-            return best
-        enough = min(k, len(self))
-        gathered = Gathered(len(scores), k)
-        gathered.put(slice(None), best)
-        short = np.flatnonzero(gathered.scores[:, enough - 1] == -np.inf)
-        everything = range(self.table.size)
-        gathered.put(short, nearest(self.table, directions[short], k, everything))
-        return gathered.scores, gathered.rows
+        table, directions = self.table, directions_of(queries)
+        rows = np.sort(finder.raw(directions.astype(np.float32), finder.wanted(k)), axis=1)
+        scores, found = merged(
+            best_of_few(table, directions, rows, k),
+            nearest(table, directions, k, range(finder.covered, table.size)),
+        )
+        short = np.isneginf(scores[:, min(k, len(self)) - 1])  # fewer were named than there are
+        if short.any():
+            scores[short], found[short] = nearest(table, directions[short], k, range(table.size))
+        return answer(table, (scores, found))
 
     def follow(self) -> Finder | None:
         """Bring the finder to what the table holds; the first search after adding waits for it."""
@@ -135,3 +127,22 @@ class ApproximateIndex:
 def unit_rows(table: KeyTable, rows: Rows) -> NDArray[np.float32]:
     """Return keys scaled to length 1 in single precision, as Faiss takes them, [n, d]."""
     return table.directions(rows).float().numpy()
+
+
+def measure_effort(finder: Finder, table: KeyTable, most: int) -> None:
+    """Double the effort, up to `most`, until enough of the nearest covered rows are found."""
+    sample = table.directions(evenly(finder.covered, SAMPLED))  # [SAMPLED, d]
+    queries = directions_of((1 - BLEND) * sample + BLEND * sample.roll(1, 0))
+    last = nearest(table, queries, NEIGHBOURS, range(finder.covered))[0][:, -1:]  # [SAMPLED, 1]
+    while True:
+        named = finder.raw(queries.astype(np.float32), finder.wanted(NEIGHBOURS))
+        scores, _ = best_of_few(table, queries, np.sort(named, axis=1), NEIGHBOURS)
+        finder.found = float((scores >= last - CLOSE).mean())
+        if finder.found >= ENOUGH or finder.effort >= most:
+            break
+        finder.effort = min(2 * finder.effort, most)
+
+
+def evenly(rows: int, count: int) -> NDArray[np.int64]:
+    """Choose so many of the first rows, at equal distances; all if there are not more."""
+    return np.linspace(0, rows - 1, min(rows, count)).astype(np.int64)

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radt.memory.index.checks import check_known, check_new, check_queries
-from radt.memory.index.protocol import INDEXES
+from radt.memory.index.protocol import INDEXES, check_known, check_new, check_queries
 from radt.memory.similarity import GRID, unit
 
 

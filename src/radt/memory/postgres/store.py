@@ -18,7 +18,7 @@ from radt.memory.chunks import blank, joined, nothing
 from radt.memory.entries import Entries
 from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import Identity, refuse_other, refuse_reader
-from radt.memory.index.checks import check_queries
+from radt.memory.index import check_queries
 from radt.memory.postgres import tables
 from radt.memory.postgres.address import Address, MemoryServerError
 from radt.memory.postgres.search import search
