@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from radt.memory import about
-from radt.memory.about import State
-from radt.memory.folder.acknowledged import Acknowledged, acknowledge, read_acknowledged
+from radt.envs.suite import TaskSuite
+from radt.memory import rows
+from radt.memory.folder.generations import Acknowledged, acknowledge, read_acknowledged
 from radt.memory.folder.rewrite import compact, export, read_exported, read_memory
 from radt.memory.folder.store import FolderStore
 from radt.memory.folder.verify import repair, verify
@@ -25,11 +25,12 @@ from radt.memory.identity import (
     MemoryFileError,
     MemoryMismatchError,
 )
+from radt.memory.rows import State
 from radt.memory.store import NewEntries, open_store
 from radt.registry import UnknownNameError
 from tests.contracts.store import assert_same_steps
 from tests.memory.stores import WIDTH, contents, filled_folder, identity, some_trajectories, write
-from tests.toys import TOY_GRID, TOY_REACH
+from tests.toys import TOY_GRID, TOY_REACH, TOYS
 
 WHO = identity(TOY_GRID.spaces)
 LIVED = some_trajectories(TOY_GRID)
@@ -204,7 +205,7 @@ def test_an_unfinished_folder_is_finished(tmp_path: Path) -> None:
         write(store, LIVED, WHO)
     (tmp_path / "acknowledged").unlink()
     for writing in (False, True):
-        with pytest.raises(MemoryFileError, match="acknowledged is damaged or missing"):
+        with pytest.raises(MemoryFileError, match="acknowledged: it is damaged or missing"):
             FolderStore(tmp_path, WHO, writing)
 
 
@@ -257,7 +258,7 @@ def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
 
 def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(about, "FORMAT", 2)
+        patch.setattr(rows, "FORMAT", 2)
         filled_folder(tmp_path).close()
     with pytest.raises(MemoryFileError, match="it has format 2, this radt reads 1"):
         reader(tmp_path)
@@ -294,6 +295,76 @@ def test_a_lost_entry_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(MemoryFileError, match="10 entries are expected, 9 were found"):
         reader(tmp_path)
     assert verify(tmp_path).lost == (4,)
+
+
+def broken_off(folder: Path, suite: TaskSuite) -> FolderStore:
+    """Write and forget in a folder, and leave a copy beside it as a killed process would."""
+    who, lived = identity(suite.spaces), some_trajectories(suite)
+    store = FolderStore(folder / "open", who, writing=True)
+    for trajectory in 2 * lived:
+        write(store, [trajectory], who)
+    store.keep(store.entries.episode % 3 != 1)
+    write(store, lived, who)
+    shutil.copytree(folder / "open", folder / "copy")
+    return store
+
+
+def zeros(path: Path, start: int, count: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[start : start + count] = bytes(count)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("start", [0, 100, 8192], ids=["header", "tables", "about"])
+@pytest.mark.parametrize("suite", TOYS, ids=lambda suite: suite.name)
+def test_a_memory_without_a_header_or_a_name_is_saved_whole(
+    suite: TaskSuite, start: int, tmp_path: Path
+) -> None:
+    store = broken_off(tmp_path, suite)
+    before = contents(store)
+    store.close()
+    zeros(tmp_path / "open" / "entries-000001.sqlite3", start, 60)
+    assert not verify(tmp_path / "open").is_sound
+    done = repair(tmp_path / "open")
+    assert (done.kept, done.lost) == (len(before), ())
+    with closing(FolderStore(tmp_path / "open", store.identity, writing=False)) as again:
+        assert_same(contents(again), before)
+
+
+@pytest.mark.parametrize("suite", TOYS, ids=lambda suite: suite.name)
+def test_a_log_that_a_killed_writer_left_is_read(suite: TaskSuite, tmp_path: Path) -> None:
+    with closing(broken_off(tmp_path, suite)) as store:
+        assert (tmp_path / "copy" / "entries-000001.sqlite3-wal").exists()
+        assert verify(tmp_path / "copy").whole == len(store.entries)
+
+
+def test_rows_on_both_sides_of_a_broken_page_are_saved(tmp_path: Path) -> None:
+    store = filled_folder(tmp_path, times=60)
+    before = contents(store)
+    store.close()
+    path = tmp_path / "entries-000001.sqlite3"
+    pages = path.stat().st_size // 8192
+    assert pages > 10
+    for page in (6, 9):
+        zeros(path, page * 8192, 8192)
+    found = verify(tmp_path)
+    assert 0 < len(found.lost) < 0.5 * len(before)
+    done = repair(tmp_path)
+    assert (done.kept, done.lost) == (found.whole, found.lost)
+    assert done.kept + len(done.lost) == len(before)
+    kept = [number for number in range(len(before)) if number + 1 not in done.lost]
+    with closing(reader(tmp_path)) as again:
+        assert_same(contents(again), before.rows(torch.tensor(kept)))
+
+
+def test_noise_is_no_memory(tmp_path: Path) -> None:
+    filled_folder(tmp_path).close()
+    for size in (0, 1, 8191, 8192, 50_000):
+        noise = b"\x0d\xff\xff\xff\xff" * (size // 5)
+        (tmp_path / "entries-000001.sqlite3").write_bytes(noise)
+        assert verify(tmp_path).whole == 0
+        with pytest.raises(MemoryFileError, match="bring the folder back from a copy"):
+            repair(tmp_path)
 
 
 def test_nothing_is_repaired_where_nothing_is_damaged(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How an entry lies in a file: plain numbers and bytes, sealed so that damage is noticed.
+"""How entries, and what a memory says of itself, lie in tables: sealed so that damage is noticed.
 
 A row's seal covers its numbers, its key and the digest of its content, so the row is known to be
 whole before its content, the larger part, is read; the digest then covers that.
@@ -7,10 +7,11 @@ whole before its content, the larger part, is read; the digest then covers that.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import struct
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from radt.data.store import value_problem
+from radt.decode import decode
 from radt.memory.chunks import blank
 from radt.memory.entries import Entries
 from radt.memory.identity import Identity
@@ -25,7 +27,9 @@ from radt.memory.inputs import MOST_TASKS
 from radt.memory.store import NewEntries
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
+from radt.version import released
 
+FORMAT = 1
 SEAL_BYTES = 16
 NAMED = 8  # ids that an error lists
 NUMBERS = struct.Struct("<7qd")
@@ -186,6 +190,71 @@ def content_problem(row: Row, format: RowFormat) -> str | None:
     """Say what is wrong with a row or with its content."""
     whole = is_whole(row)
     return format.problem(row) or format.content_problem(row) if whole else "its content is damaged"
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a memory in tables has come; part of every transaction."""
+
+    writes: int = 0  # transactions so far
+    entries: int = 0  # rows that must be there
+    episodes: int = 0  # trajectories ever written
+    last_id: int = 0  # of the newest row ever written
+
+
+@dataclass(frozen=True)
+class About:
+    """What a memory in tables says of itself."""
+
+    identity: Identity
+    state: State
+    library: str  # the version of radt that made it
+
+
+def about_rows(identity: Identity, state: State) -> list[tuple[str, str, bytes]]:
+    """Return all that a new memory says of itself."""
+    said = {"format": FORMAT, "library": released(), "identity": identity.to_json()}
+    return [*(_about_row(*item) for item in said.items()), state_row(state)]
+
+
+def state_row(state: State) -> tuple[str, str, bytes]:
+    """Return the row that says how far a memory has come."""
+    return _about_row("state", asdict(state))
+
+
+def _about_row(name: str, value: Any) -> tuple[str, str, bytes]:
+    text = json.dumps(value, sort_keys=True)
+    return name, text, text_seal(f"{name} {text}")
+
+
+def about_from(rows: Iterable[tuple[Any, ...]]) -> About:
+    """Decode what a memory says of itself; an error says what cannot be."""
+    said = {}
+    for name, text, seal in rows:
+        if not isinstance(text, str) or text_seal(f"{name} {text}") != seal:
+            raise ValueError(f"what it says of itself is damaged ({name!s:.20})")
+        said[name] = json.loads(text)
+    if said.get("format") != FORMAT:
+        raise ValueError(f"it has format {said.get('format')}, this radt reads {FORMAT}")
+    if missing := {"identity", "state", "library"} - set(said):
+        raise ValueError(f"it does not say its {', '.join(sorted(missing))}")
+    state = decode(State, said["state"], "state")
+    return About(Identity.from_json(said["identity"]), state, str(said["library"]))
+
+
+def forgotten_row(id: int, at_write: int) -> tuple[int, int, bytes]:
+    """Return the record of an entry that a write removed."""
+    return id, at_write, text_seal(f"{id} {at_write}")
+
+
+def is_forgotten(row: Sequence[Any]) -> bool:
+    """Tell whether a record of something forgotten is as it was written."""
+    return tuple(row) == forgotten_row(row[0], row[1])
+
+
+def text_seal(text: str) -> bytes:
+    """Hash a text."""
+    return digest(text.encode("utf-8", "replace"))
 
 
 def some(ids: Iterable[int]) -> str:

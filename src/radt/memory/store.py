@@ -139,19 +139,15 @@ def open_store(place: str | Path, identity: Identity, writing: bool = True) -> S
     return STORES[kind](address, identity, writing)
 
 
-class RamStore:
-    """Entries in RAM, gone with the process."""
+class GrowingColumns:
+    """Entries, keys and numbers in RAM, growing together: what all our stores have."""
 
-    place, writing = "RAM", True
+    removals: int
 
-    def __init__(self, spaces: TaskSpaces, context_len: int, key_width: int) -> None:
-        self.spaces, self.context_len = spaces, context_len
-        self.episodes, self.removals = 0, 0
-        self._written = 0  # entries so far
-        self._numbers = GrowingTensor(torch.zeros(0, dtype=torch.int64))
+    def _begin_columns(self, key_width: int) -> None:
         self._entries = GrowingRecord(Entries.none())
-        self._chunks = GrowingRecord(blank(spaces, 0, 2 * context_len))
         self._keys = GrowingTensor(torch.zeros(0, key_width))
+        self._numbers = GrowingTensor(torch.zeros(0, dtype=torch.int64))
 
     @property
     def entries(self) -> Entries:
@@ -168,6 +164,30 @@ class RamStore:
         """The number of each entry, [N]."""
         return self._numbers.rows
 
+    def _add(self, numbers: Tensor, entries: Entries, keys: Tensor) -> None:
+        self._numbers.append(numbers)
+        self._entries.append(entries)
+        self._keys.append(keys)
+
+    def _drop(self, kept: Tensor) -> None:
+        self._numbers.keep(kept)
+        self._entries.keep(kept)
+        self._keys.keep(kept[: len(self._keys.rows)])
+        self.removals += 1
+
+
+class RamStore(GrowingColumns):
+    """Entries in RAM, gone with the process."""
+
+    place, writing = "RAM", True
+
+    def __init__(self, spaces: TaskSpaces, context_len: int, key_width: int) -> None:
+        self.spaces, self.context_len = spaces, context_len
+        self.episodes, self.removals = 0, 0
+        self._written = 0  # entries so far
+        self._chunks = GrowingRecord(blank(spaces, 0, 2 * context_len))
+        self._begin_columns(key_width)
+
     @property
     def all_chunks(self) -> Batch:
         """Every chunk, [N, 2C]."""
@@ -175,19 +195,17 @@ class RamStore:
 
     def append(self, new: NewEntries) -> None:
         """Add entries."""
-        self._entries.append(new.entries)
-        self._keys.append(new.keys)
+        numbers = torch.arange(self._written, self._written + len(new))
+        self._add(numbers, new.entries, new.keys)
         self._chunks.append(new.chunks)
-        self._numbers.append(torch.arange(self._written, self._written + len(new)))
         self._written += len(new)
         if len(new):
             self.episodes = max(self.episodes, int(new.entries.episode.max()) + 1)
 
     def keep(self, kept: Tensor) -> None:
         """Forget all entries but the marked ones, [N] bool."""
-        for column in (self._entries, self._keys, self._chunks, self._numbers):
-            column.keep(kept)
-        self.removals += 1
+        self._chunks.keep(kept)
+        self._drop(kept)
 
     def chunks(self, ids: Tensor) -> Batch:
         """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""

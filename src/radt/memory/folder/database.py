@@ -1,4 +1,4 @@
-"""One SQLite file of entries: its tables, how it is opened, and what its errors mean.
+"""One SQLite file of entries: its tables, how it is opened and checked, and what its errors mean.
 
 Every row of every table is sealed. Nothing is found by an SQL index: a reader goes through all rows
 once, and knows from `State` how many there must be and which ids they have.
@@ -12,9 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from radt.memory.about import About, State, about_from, about_row, about_rows, is_forgotten, sealed
 from radt.memory.identity import Identity, MemoryBusyError, MemoryFileError
-from radt.memory.rows import COLUMNS, SEALED, Row
+from radt.memory.rows import (
+    COLUMNS,
+    SEALED,
+    About,
+    Row,
+    RowFormat,
+    State,
+    about_from,
+    about_rows,
+    content_problem,
+    forgotten_row,
+    is_forgotten,
+    row_problem,
+    state_row,
+)
 
 PAGE_BYTES = 8192
 TABLES = (
@@ -33,10 +46,12 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 CLOSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 
 
-def fix(path: Path) -> str:
-    """Say what to do about a damaged database."""
-    verbs = (f"`radt memory {verb} {path.parent}`" for verb in ("verify", "repair"))
-    return "{} says what is damaged, {} saves the rest".format(*verbs)
+def damaged(path: Path, problem: str) -> MemoryFileError:
+    """Build the error for a file that is not what it was; it says what to do next."""
+    verify, repair = (f"`radt memory {verb} {path.parent}`" for verb in ("verify", "repair"))
+    return MemoryFileError(
+        f"{path}: {problem}; {verify} says what is damaged, {repair} saves the rest"
+    )
 
 
 @contextmanager
@@ -60,19 +75,35 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
                 f"{path} could not be written ({error}): nothing of this write was kept, all "
                 "before it is. Free some space on its disk and write again"
             ) from error
-        raise MemoryFileError(f"{path} is damaged ({error}); {fix(path)}") from error
+        raise damaged(path, f"SQLite cannot read it ({error})") from error
+
+
+def connect(path: Path, writing: bool = False) -> sqlite3.Connection:
+    """Open a file that is there, and take nothing in it on trust."""
+    address = f"file:{quote(str(path.absolute()))}?mode={'rw' if writing else 'ro'}"
+    connection = sqlite3.connect(
+        address, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
+    )
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def has_our_tables(connection: sqlite3.Connection) -> bool:
+    """Tell whether a database has the tables of a memory, and nothing else."""
+    found = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+    return [sql for (sql,) in found] == sorted(TABLES)
 
 
 class Database:
     """An open file of entries; errors say which file and what to do."""
 
-    def __init__(self, path: Path, writing: bool = False, alone: bool = False) -> None:
-        """Open a file; `alone` promises that nobody writes to it meanwhile."""
+    def __init__(self, path: Path, writing: bool = False) -> None:
         if not path.is_file():
-            raise MemoryFileError(f"{path} is missing; {fix(path)}")
+            raise damaged(path, "it is missing")
         self.path, self.writing = path, writing
         with explained(path):
-            self.connection = _connect(path, writing, alone)
+            self.connection = connect(path, writing)
         try:
             with explained(path, writing):
                 self._prepare()
@@ -80,6 +111,16 @@ class Database:
         except BaseException:
             self.close()
             raise
+
+    def _prepare(self) -> None:
+        """Refuse other tables, and let no commit return before the disk has it."""
+        if not has_our_tables(self.connection):
+            raise damaged(self.path, "it is no memory (its tables are others)")
+        if self.writing:
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = FULL")
+            # what is forgotten is overwritten, not only unlinked
+            self.connection.execute("PRAGMA secure_delete = ON")
 
     def close(self) -> None:
         """Close the file; the last one to do so puts the log into the database."""
@@ -92,24 +133,40 @@ class Database:
         try:
             return about_from(rows)
         except ValueError as error:
-            raise MemoryFileError(f"{self.path}: {error}; {fix(self.path)}") from error
+            raise damaged(self.path, str(error)) from error
 
-    def rows(self, after: int = 0, contents: bool = False) -> Iterator[Row]:
-        """Go through the rows with ids above `after`, with or without their contents."""
-        asked = f"SELECT {COLUMNS if contents else SEALED} FROM entries WHERE id > ? ORDER BY id"
+    def sealed_rows(self, format: RowFormat, after: int = 0) -> Iterator[Row]:
+        """Go through rows without their contents; the first that is not as it was is an error."""
+        for row in self._rows(SEALED, after):
+            if problem := row_problem(row, format):
+                raise damaged(self.path, f"entry {row.id} is damaged ({problem})")
+            if row.id <= after:
+                raise damaged(self.path, f"entry {row.id} is out of order")
+            after = row.id
+            yield row
+
+    def whole_rows(self, format: RowFormat) -> Iterator[Row]:
+        """Go through all rows with their contents; the first damaged one is an error."""
+        for row in self._rows(COLUMNS):
+            yield self._whole(row, format)
+
+    def contents(self, ids: Sequence[int], format: RowFormat) -> dict[int, Row]:
+        """Read some whole rows by id; those that are not there are left out."""
+        asked = f"SELECT {COLUMNS} FROM entries WHERE id = ?"
+        with explained(self.path):
+            found = [self.connection.execute(asked, (id,)).fetchone() for id in ids]
+        return {row[0]: self._whole(Row(*row), format) for row in found if row}
+
+    def _rows(self, columns: str, after: int = 0) -> Iterator[Row]:
+        asked = f"SELECT {columns} FROM entries WHERE id > ? ORDER BY id"
         with explained(self.path):
             for row in self.connection.execute(asked, (after,)):
                 yield Row(*row)
 
-    def contents(self, ids: Sequence[int]) -> dict[int, Row]:
-        """Read some whole rows by id; those that are not there are left out."""
-        found = {}
-        with explained(self.path):
-            for id in ids:
-                asked = f"SELECT {COLUMNS} FROM entries WHERE id = ?"
-                if row := self.connection.execute(asked, (id,)).fetchone():
-                    found[id] = Row(*row)
-        return found
+    def _whole(self, row: Row, format: RowFormat) -> Row:
+        if problem := content_problem(row, format):
+            raise damaged(self.path, f"entry {row.id} is damaged ({problem})")
+        return row
 
     def forgotten(self, since: int = -1) -> list[int]:
         """List the ids that were removed after a write."""
@@ -117,14 +174,8 @@ class Database:
         with explained(self.path):
             rows = self.connection.execute(asked, (since,)).fetchall()
         if not all(is_forgotten(row) for row in rows):
-            raise MemoryFileError(f"{self.path}: a record of what was forgotten; {fix(self.path)}")
+            raise damaged(self.path, "a record of what was forgotten is damaged")
         return [id for id, _, _ in rows]
-
-    def integrity(self) -> list[str]:
-        """Let SQLite look for damage in the structure of the file."""
-        with explained(self.path):
-            found = self.connection.execute("PRAGMA integrity_check(20)").fetchall()
-        return [str(line) for (line,) in found if line != "ok"]
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -139,40 +190,24 @@ class Database:
 
     def write(self, state: State, rows: Iterable[Row] = (), forget: Sequence[int] = ()) -> None:
         """Add and remove rows in one transaction, which is on the disk when this returns."""
+        run, run_many = self.connection.execute, self.connection.executemany
         with explained(self.path, writing=True):
-            self.connection.execute("BEGIN IMMEDIATE")
+            run("BEGIN IMMEDIATE")
             try:
                 insert(self.connection, rows)
-                at_write = [(id, state.writes, sealed(id, state.writes)) for id in forget]
-                self.connection.executemany("INSERT INTO forgotten VALUES (?, ?, ?)", at_write)
-                self.connection.executemany(
-                    "DELETE FROM entries WHERE id = ?", [(id,) for id in forget]
-                )
-                self.connection.execute("DELETE FROM about WHERE name = 'state'")
-                self.connection.execute("INSERT INTO about VALUES (?, ?, ?)", about_row(state))
-                self.connection.execute("COMMIT")
+                gone = [forgotten_row(id, state.writes) for id in forget]
+                run_many("INSERT INTO forgotten VALUES (?, ?, ?)", gone)
+                run_many("DELETE FROM entries WHERE id = ?", [(id,) for id in forget])
+                run("DELETE FROM about WHERE name = 'state'")
+                run("INSERT INTO about VALUES (?, ?, ?)", state_row(state))
+                run("COMMIT")
             except BaseException:
                 if self.connection.in_transaction:
                     self.connection.rollback()
                 raise
 
-    def _prepare(self) -> None:
-        """Take nothing in the file on trust, and let no commit return before the disk has it."""
-        run = self.connection.execute
-        run("PRAGMA trusted_schema = OFF")
-        run("PRAGMA cell_size_check = ON")
-        found = run("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
-        if [sql for (sql,) in found] != sorted(TABLES):
-            raise MemoryFileError(
-                f"{self.path} is no memory (its tables are others); {fix(self.path)}"
-            )
-        if self.writing:
-            run("PRAGMA journal_mode = WAL")
-            run("PRAGMA synchronous = FULL")
-            run("PRAGMA secure_delete = ON")  # what is forgotten is overwritten, not only unlinked
 
-
-def create(path: Path, identity: Identity, rows: Iterable[Row], state: State) -> None:
+def create_database(path: Path, identity: Identity, rows: Iterable[Row], state: State) -> None:
     """Write a new file, whole when this returns; the path must not be in use.
 
     The rows get new ids, from 1 on, so that it is known which ids there must be.
@@ -181,11 +216,9 @@ def create(path: Path, identity: Identity, rows: Iterable[Row], state: State) ->
     with explained(path, writing=True):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
-            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             connection.execute("PRAGMA journal_mode = OFF")  # a failed file is thrown away
+            make_tables(connection)
             connection.execute("BEGIN")
-            for table in TABLES:
-                connection.execute(table)
             said = about_rows(identity, state)
             connection.executemany("INSERT INTO about VALUES (?, ?, ?)", said)
             insert(connection, numbered)
@@ -197,15 +230,14 @@ def create(path: Path, identity: Identity, rows: Iterable[Row], state: State) ->
             connection.close()
 
 
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of a new database."""
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    for table in TABLES:
+        connection.execute(table)
+
+
 def insert(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
     """Add rows to the entries."""
     places = ", ".join("?" * len(Row._fields))
     connection.executemany(f"INSERT INTO entries VALUES ({places})", rows)
-
-
-def _connect(path: Path, writing: bool, alone: bool) -> sqlite3.Connection:
-    mode = "rw" if writing else "ro"
-    address = f"file:{quote(str(path.absolute()))}?mode={mode}{'&immutable=1' if alone else ''}"
-    return sqlite3.connect(
-        address, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
-    )

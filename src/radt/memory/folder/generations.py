@@ -1,27 +1,63 @@
-"""Which database of a folder counts: made, opened, and replaced by the next one as a whole."""
+"""Which database of a folder counts: made, opened, and replaced by the next one as a whole.
+
+A small file says which one it is, and how many writes it must hold: a database whose log was cut
+off opens without a complaint and knows nothing of its last writes. The file is written, and flushed
+to the disk, after each commit and before the write is acknowledged. Two records take turns in it,
+so that one is whole at any moment.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from radt.files import atomic_write, locked, remove_leftovers
-from radt.memory.about import State
-from radt.memory.folder.acknowledged import (
-    NAME,
-    Acknowledged,
-    begin_acknowledging,
-    read_acknowledged,
-)
-from radt.memory.folder.database import Database, create, fix
+from radt.memory.folder.database import Database, create_database, damaged
 from radt.memory.identity import Identity, MemoryBusyError, MemoryFileError
-from radt.memory.rows import Row
+from radt.memory.rows import Row, State, digest
 
+NAME = "acknowledged"
+RECORD = re.compile(rb"(generation (\d{10}) writes (\d{15})) ([0-9a-f]{32})\n")
+LENGTH = 78  # of a record
 LOCK = "writer.lock"
-DAMAGED = "damaged"
+UNKNOWN = "it is damaged or missing, so nobody knows what the memory must hold"
 TRIES = 5  # a reader may come while the writer switches to the next database
+
+
+@dataclass(frozen=True, order=True)
+class Acknowledged:
+    """The database that counts, by its number, and the writes that were promised to be in it."""
+
+    generation: int
+    writes: int
+
+    def to_bytes(self) -> bytes:
+        """Return the record, always of the same length."""
+        text = f"generation {self.generation:010d} writes {self.writes:015d}".encode()
+        return text + b" " + digest(text).hex().encode() + b"\n"
+
+
+def read_acknowledged(folder: Path) -> Acknowledged | None:
+    """Return the later of the records that are whole; None where there is none."""
+    path = folder / NAME
+    content = path.read_bytes() if path.is_file() else b""
+    found = (RECORD.fullmatch(content[start : start + LENGTH]) for start in (0, LENGTH))
+    whole = (one for one in found if one and digest(one[1]).hex().encode() == one[4])
+    return max((Acknowledged(int(one[2]), int(one[3])) for one in whole), default=None)
+
+
+def acknowledge(folder: Path, now: Acknowledged) -> None:
+    """Put down that a write is safe, in the place of the record before the last."""
+    with (folder / NAME).open("r+b") as file:
+        file.seek(LENGTH * (now.writes % 2))
+        file.write(now.to_bytes())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def database_path(folder: Path, generation: int) -> Path:
@@ -66,12 +102,9 @@ def make_ready(folder: Path, identity: Identity | None) -> None:
         remove_others(folder, database_path(folder, current.generation))
         return
     if (folder / NAME).exists() or not all(_is_unused(path) for path in databases(folder)):
-        raise MemoryFileError(
-            f"{folder / NAME} is damaged or missing, so nobody knows what the memory must hold; "
-            f"{fix(folder / NAME)}"
-        )
+        raise damaged(folder / NAME, UNKNOWN)
     if identity is None:
-        raise no_memory(folder)
+        raise no_folder_memory(folder)
     switch(folder, 1, identity, (), State())
 
 
@@ -83,7 +116,7 @@ def remove_others(folder: Path, current: Path) -> None:
                 file.unlink(missing_ok=True)
 
 
-def no_memory(folder: Path) -> MemoryFileError:
+def no_folder_memory(folder: Path) -> MemoryFileError:
     """Build the error for a folder that holds no memory."""
     return MemoryFileError(
         f"there is no memory in {folder}; fill one with `radt memory import {folder} SOURCE`, or "
@@ -97,8 +130,8 @@ def expect_acknowledged(folder: Path) -> Acknowledged:
     if found is not None:
         return found
     if not databases(folder):
-        raise no_memory(folder)
-    raise MemoryFileError(f"{folder / NAME} is damaged or missing; {fix(folder / NAME)}")
+        raise no_folder_memory(folder)
+    raise damaged(folder / NAME, UNKNOWN)
 
 
 def open_current(folder: Path, writing: bool) -> tuple[Database, Acknowledged]:
@@ -122,9 +155,9 @@ def switch(
     path = database_path(folder, generation)
     said = json.dumps(identity.to_json(), indent=1, sort_keys=True) + "\n"
     atomic_write(path.with_suffix(".json"), said.encode())
-    atomic_write(path, lambda temporary: create(temporary, identity, rows, state))
+    atomic_write(path, lambda temporary: create_database(temporary, identity, rows, state))
     Database(path, writing=True).close()  # from now on with a log
-    begin_acknowledging(folder, Acknowledged(generation, state.writes))
+    atomic_write(folder / NAME, 2 * Acknowledged(generation, state.writes).to_bytes())
 
 
 def _is_unused(path: Path) -> bool:

@@ -14,8 +14,7 @@ import torch
 from radt.files import atomic_write
 from radt.memory.chunks import prefixes
 from radt.memory.embed import Embedder
-from radt.memory.folder.checks import check_count, whole_rows
-from radt.memory.folder.database import Database, create
+from radt.memory.folder.database import Database, create_database, damaged
 from radt.memory.folder.generations import database_path, files_of, remove_others, switch
 from radt.memory.folder.store import FolderStore
 from radt.memory.identity import Identity, MemoryFileError, refuse_other
@@ -41,7 +40,7 @@ class Sizes:
 def compact(folder: Path) -> Sizes:
     """Write a memory anew without the room that forgotten entries and the log take."""
     with contextlib.closing(FolderStore(folder, None, writing=True)) as store:
-        rows = whole_rows(store.database, store.format)
+        rows = store.database.whole_rows(store.format)
         return _replace(store, store.identity, rows)
 
 
@@ -50,7 +49,7 @@ def re_embed(folder: Path, embedder: Embedder, identity: Identity) -> Sizes:
     with contextlib.closing(FolderStore(folder, None, writing=True)) as store:
         ours = replace(store.identity, embedder=identity.embedder, key_width=identity.key_width)
         refuse_other(store.place, ours, identity)  # chunks cut for others stay as they are
-        rows = whole_rows(store.database, store.format)
+        rows = store.database.whole_rows(store.format)
         return _replace(store, identity, _with_keys(rows, embedder, identity))
 
 
@@ -62,22 +61,23 @@ def export(place: str | Path, file: Path) -> int:
         if not isinstance(store, FolderStore):
             from radt.memory.postgres import whole
 
-            return whole.export(store, file)
+            return whole.export_server(store, file)
         with store.database.reading():
             now = store.database.read_about().state
             state = replace(now, last_id=now.entries)
-            rows = whole_rows(store.database, store.format)
-            atomic_write(file, lambda path: create(path, store.identity, rows, state))
+            rows = store.database.whole_rows(store.format)
+            atomic_write(file, lambda path: create_database(path, store.identity, rows, state))
         return state.entries
 
 
 def read_exported(file: Path) -> tuple[Identity, NewEntries]:
     """Read all entries of an exported file."""
-    with contextlib.closing(Database(file, alone=True)) as database:
+    with contextlib.closing(Database(file)) as database:
         about = database.about
         format = RowFormat(about.identity)
-        rows = list(whole_rows(database, format))
-    check_count(file, about.state, len(rows), max((row.id for row in rows), default=0))
+        rows = list(database.whole_rows(format))
+    if len(rows) != about.state.entries:
+        raise damaged(file, f"{about.state.entries} entries are expected, {len(rows)} were found")
     chunks = format.chunks([*rows])
     return about.identity, NewEntries(format.entries(rows), format.keys(rows), chunks)
 

@@ -13,20 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radt.memory.about import State
 from radt.memory.chunks import joined
-from radt.memory.entries import Entries
-from radt.memory.folder.acknowledged import Acknowledged, acknowledge
-from radt.memory.folder.checks import check_count, check_writes, damaged, sealed_rows
-from radt.memory.folder.database import Database
+from radt.memory.folder.database import Database, damaged
 from radt.memory.folder.generations import (
+    Acknowledged,
+    acknowledge,
     expect_acknowledged,
     hold,
     make_ready,
-    no_memory,
+    no_folder_memory,
     open_current,
 )
-from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import (
     Identity,
     MemoryFileError,
@@ -34,15 +31,15 @@ from radt.memory.identity import (
     refuse_other,
     refuse_reader,
 )
-from radt.memory.rows import Row, RowFormat, content_problem, some
-from radt.memory.store import STORES, NewEntries
+from radt.memory.rows import Row, RowFormat, State, some
+from radt.memory.store import STORES, GrowingColumns, NewEntries
 from radt.trajectory import Batch
 
 AT_ONCE = 4096  # rows that are read together
 ID_BITS = 40  # of a number; ids count anew in each database
 
 
-class FolderStore:
+class FolderStore(GrowingColumns):
     """Entries in a folder, as they were when it was opened or last refreshed."""
 
     database: Database
@@ -58,7 +55,7 @@ class FolderStore:
         with ExitStack() as opened:
             if writing:
                 if identity is None and not folder.exists():
-                    raise no_memory(folder)
+                    raise no_folder_memory(folder)
                 opened.enter_context(hold(folder))
                 make_ready(folder, identity)
             self._load(identity)
@@ -69,21 +66,6 @@ class FolderStore:
     def identity(self) -> Identity:
         """What keys and chunks depend on."""
         return self.format.identity
-
-    @property
-    def entries(self) -> Entries:
-        """Where each entry comes from."""
-        return self._entries.rows
-
-    @property
-    def keys(self) -> Tensor:
-        """The key of each entry, [N, d]."""
-        return self._keys.rows
-
-    @property
-    def numbers(self) -> Tensor:
-        """The number of each entry, [N]: that of the database, and the row's id in it."""
-        return self._numbers.rows
 
     @property
     def episodes(self) -> int:
@@ -109,7 +91,7 @@ class FolderStore:
     def keep(self, kept: Tensor) -> None:
         """Forget all entries but the marked ones, [N] bool, in one transaction."""
         self._check_writer()
-        forget = self._ids(self._numbers.rows[~kept])
+        forget = self._ids(self.numbers[~kept])
         left = self.state.entries - len(forget)
         state = replace(self.state, writes=self.state.writes + 1, entries=left)
         self.database.write(state, forget=forget)
@@ -123,7 +105,7 @@ class FolderStore:
         """
         self._check_process()
         wanted = ids.flatten()
-        there = self._ids(self._numbers.rows[wanted[wanted >= 0]])
+        there = self._ids(self.numbers[wanted[wanted >= 0]])
         rows = self._whole(set(there))
         places = iter(there)
         batch = self.format.chunks(
@@ -144,15 +126,14 @@ class FolderStore:
             return
         with self.database.reading():
             before, now = self.state, self.database.read_about().state
-            check_writes(self.database.path, now, promised)
             gone = self.database.forgotten(since=before.writes)
-            new = list(sealed_rows(self.database, self.format, after=before.last_id))
-        known = np.isin(self._ids(self._numbers.rows), gone)
+            new = list(self.database.sealed_rows(self.format, after=before.last_id))
+        known = np.isin(self._ids(self.numbers), gone)
         if known.any():
             self._drop(torch.from_numpy(~known))
         self._take_in(new)
         self.state = now
-        self._check_count()
+        self._check(promised)
 
     def close(self) -> None:
         """Close the database and let another process write."""
@@ -167,14 +148,11 @@ class FolderStore:
                 refuse_other(self.place, self.database.about.identity, identity)
             self.generation = promised.generation
             self.format = RowFormat(self.database.about.identity)
-            self._entries = GrowingRecord(Entries.none())
-            self._keys = GrowingTensor(torch.zeros(0, self.identity.key_width))
-            self._numbers = GrowingTensor(torch.zeros(0, dtype=torch.int64))
+            self._begin_columns(self.identity.key_width)
             with self.database.reading():
                 self.state = self.database.read_about().state
-                self._take_in(sealed_rows(self.database, self.format))
-            check_writes(self.database.path, self.state, promised)
-            self._check_count()
+                self._take_in(self.database.sealed_rows(self.format))
+            self._check(promised)
             if self.writing and self.state.writes > promised.writes:
                 self._acknowledge(self.state)  # committed by a process that was killed right then
         except BaseException:
@@ -185,33 +163,31 @@ class FolderStore:
         left = iter(rows)
         while part := list(islice(left, AT_ONCE)):
             ids = torch.tensor([row.id for row in part])
-            self._numbers.append(ids + (self.generation << ID_BITS))
-            self._entries.append(self.format.entries(part))
-            self._keys.append(self.format.keys(part))
-
-    def _drop(self, kept: Tensor) -> None:
-        for column in (self._numbers, self._entries, self._keys):
-            column.keep(kept)
-        self.removals += 1
+            numbers = ids + (self.generation << ID_BITS)
+            self._add(numbers, self.format.entries(part), self.format.keys(part))
 
     def _ids(self, numbers: Tensor) -> list[int]:
         """Return the ids that some entries have in the database."""
         ids: list[int] = (numbers & ((1 << ID_BITS) - 1)).tolist()
         return ids
 
-    def _check_count(self) -> None:
-        last = self._ids(self._numbers.rows[-1:])
-        check_count(self.database.path, self.state, len(self.entries), max(last, default=0))
+    def _check(self, promised: Acknowledged) -> None:
+        """Refuse a database that holds other entries than it says, or lacks promised writes."""
+        state, path = self.state, self.database.path
+        if missing := max(0, promised.writes - state.writes):
+            raise damaged(path, f"its last {missing} acknowledged writes are missing")
+        if len(self.entries) != state.entries:
+            found = f"{state.entries} entries are expected, {len(self.entries)} were found"
+            raise damaged(path, found)
+        if max(self._ids(self.numbers[-1:]), default=0) > state.last_id:
+            raise damaged(path, "it holds entries that were never acknowledged")
 
     def _whole(self, ids: set[int]) -> dict[int, Row]:
         """Read rows with their contents; what is neither there nor forgotten is lost."""
-        rows, path = self.database.contents(sorted(ids)), self.database.path
-        for row in rows.values():
-            if problem := content_problem(row, self.format):
-                raise damaged(path, f"entry {row.id} is damaged ({problem})")
+        rows = self.database.contents(sorted(ids), self.format)
         missing = ids - rows.keys()
         if missing and (lost := missing - set(self.database.forgotten())):
-            raise damaged(path, f"entries {some(lost)} are not there any more")
+            raise damaged(self.database.path, f"entries {some(lost)} are not there any more")
         return rows
 
     def _acknowledge(self, state: State) -> None:

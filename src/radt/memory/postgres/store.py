@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from radt.memory.about import About, State
 from radt.memory.chunks import blank, joined, nothing
 from radt.memory.entries import Entries
 from radt.memory.growing import GrowingRecord, GrowingTensor
@@ -23,7 +22,7 @@ from radt.memory.postgres import tables
 from radt.memory.postgres.address import Address, MemoryServerError
 from radt.memory.postgres.search import search
 from radt.memory.postgres.server import Connection, Patience, Server
-from radt.memory.rows import Row, RowFormat, content_problem, row_problem, some
+from radt.memory.rows import About, Row, RowFormat, State, content_problem, row_problem, some
 from radt.memory.store import NewEntries, ids_of
 from radt.trajectory import Batch
 

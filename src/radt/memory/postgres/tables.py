@@ -18,10 +18,19 @@ import torch
 from pgvector import Vector
 from psycopg import sql
 
-from radt.memory.about import About, State, about_from, about_row, about_rows
 from radt.memory.identity import Identity
 from radt.memory.postgres.server import Connection
-from radt.memory.rows import COLUMNS, SEALED, Row, RowFormat
+from radt.memory.rows import (
+    COLUMNS,
+    SEALED,
+    About,
+    Row,
+    RowFormat,
+    State,
+    about_from,
+    about_rows,
+    state_row,
+)
 from radt.memory.similarity import unit
 from radt.memory.store import NewEntries
 
@@ -145,7 +154,7 @@ def write(
         episodes=max(state.episodes, episodes),
         last_id=state.last_id + len(new),
     )
-    name, value, seal = about_row(now)
+    name, value, seal = state_row(now)
     changed = "UPDATE about SET value = %s, seal = %s WHERE name = %s"
     connection.execute(changed, (value, seal, name))
 

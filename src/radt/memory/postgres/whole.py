@@ -10,7 +10,7 @@ from pathlib import Path
 from pgvector import Vector
 
 from radt.files import atomic_write
-from radt.memory.folder.database import create
+from radt.memory.folder.database import create_database
 from radt.memory.folder.verify import Findings
 from radt.memory.postgres import tables
 from radt.memory.postgres.address import read_address
@@ -61,14 +61,14 @@ def _verified(connection: Connection) -> Findings:
     return Findings(len(good & expected), tuple(sorted(expected - good)), tuple(problems))
 
 
-def export(store: PostgresStore, file: Path) -> int:
+def export_server(store: PostgresStore, file: Path) -> int:
     """Write a memory as it is at one moment to one file; return how many entries it has."""
 
     def copy(connection: Connection) -> int:
         now = tables.read_about(connection).state
         state = replace(now, last_id=now.entries)
         rows = (store.whole(row) for part in _parts(connection) for row in part)
-        atomic_write(file, lambda path: create(path, store.identity, rows, state))
+        atomic_write(file, lambda path: create_database(path, store.identity, rows, state))
         return state.entries
 
     return store.server.transact(copy, reading=True)
