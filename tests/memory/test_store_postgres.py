@@ -214,7 +214,7 @@ def test_searches_agree_with_the_flat_index(tmp_path: Path, rng: np.random.Gener
 @needs_server
 def test_an_approximate_index_never_answers_for_a_task(tmp_path: Path) -> None:
     """However much the planner would like to use it."""
-    from radt.memory.postgres import search
+    from radt.memory.postgres import tables as search
 
     torch.manual_seed(0)
     keys, tasks = torch.randn(1000, WIDTH), torch.arange(1000) % 100

@@ -130,8 +130,7 @@ def check_server() -> str:
         return "not installed (optional): pip install 'radt[server]'"
     if not os.environ.get("RADT_MEMORY_DSN"):
         return "none is named (optional): its address goes into RADT_MEMORY_DSN"
-    from radt.memory.postgres.address import read_address
-    from radt.memory.postgres.server import greeting
+    from radt.memory.postgres.server import greeting, read_address
 
     return greeting(read_address())
 

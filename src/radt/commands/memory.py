@@ -127,8 +127,8 @@ def look_through(place: Path) -> Findings:
     if (name := server_name(place)) is None:
         return verify(place)
     with explained_import():
-        from radt.memory.postgres import whole
-    return whole.verify(name)
+        from radt.memory.postgres.store import verify_server
+    return verify_server(name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,9 +59,9 @@ def export(place: str | Path, file: Path) -> int:
         raise MemoryFileError(f"{file} exists; remove it or name another")
     with contextlib.closing(open_reader(place)) as store:
         if not isinstance(store, FolderStore):
-            from radt.memory.postgres import whole
+            from radt.memory.postgres.store import export_server
 
-            return whole.export_server(store, file)
+            return export_server(store, file)
         with store.database.reading():
             now = store.database.read_about().state
             state = replace(now, last_id=now.entries)

@@ -42,7 +42,7 @@ def open_postgres(name: str, identity: Identity | None, writing: bool) -> Postgr
     """Open a memory of the server whose address is in the environment; None: whosever it is."""
     check_name(name)
     with explained_import():
-        from radt.memory.postgres.address import read_address
+        from radt.memory.postgres.server import read_address
         from radt.memory.postgres.store import PostgresStore
     return PostgresStore(name, identity, writing, read_address())
 

@@ -1,4 +1,9 @@
-"""A connection to the memory server that outlives restarts, lost connections and slow answers.
+"""The memory server: where it is, what its errors mean, and a connection that outlives them.
+
+The address is the connection string in $RADT_MEMORY_DSN; what it leaves out, or all of it, comes
+from libpq's own variables and files: PGHOST, PGUSER, PGSERVICE, ~/.pgpass and so on. It is never
+shown: what libpq says while it connects names the address, so that is only recognised, never
+repeated, and in what the server itself says every part of the address is hidden.
 
 Each piece of work is tried again, as a whole and after growing pauses, as long as its failure may
 pass; then there is one clear error. Work that writes must therefore be safe to repeat.
@@ -9,26 +14,164 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import psycopg
 from pgvector.psycopg import register_vector
+from psycopg import conninfo, pq
 from psycopg.abc import PQGen
 
-from radt.memory.identity import refuse_child
-from radt.memory.postgres.address import Address, MemoryServerError, RedactedLog
-from radt.memory.postgres.errors import Failure, explain
+from radt.memory.identity import StoreError, refuse_child
 
+VARIABLE = "RADT_MEMORY_DSN"
+HIDDEN = "***"
+PRIVATE = (  # parts of a connection string that no text may hold
+    *("host", "hostaddr", "port", "dbname", "user", "password", "service", "servicefile"),
+    *("passfile", "sslcert", "sslkey", "sslpassword", "sslrootcert", "oauth_client_secret"),
+)
+PASSING = frozenset(  # of the server's codes; those of class 08 pass, too
+    {
+        *("40001", "40P01", "55P03"),  # another writer was in the way
+        *("25P03", "57P05"),  # it gave up on a silent connection
+        *("53300", "57P01", "57P02", "57P03"),  # too many clients, stopping, starting
+        "57014",  # a statement took too long
+    }
+)
+SAID_WHILE_CONNECTING = (  # what libpq says, what it means, whether it may pass
+    ("password authentication failed", "it refuses the user or the password", False),
+    ("no password supplied", "it asks for a password and got none", False),
+    ("no pg_hba.conf entry", "it does not let this machine, user or database in", False),
+    ("is not permitted to log in", "it refuses the user", False),
+    ("does not exist", "it has no such user or database", False),
+    ("service file", "the service is in no service file", False),
+    ("certificate", "its certificate or ours is refused", False),
+    ("SSL", "it does not agree on encryption", False),
+    ("refused", "nobody listens at the address", True),
+    ("too many clients", "it has too many clients", True),
+    ("starting up", "it is starting", True),
+    ("shutting down", "it is stopping", True),
+    ("host name", "the name of its host is not known", True),
+    ("resolve host", "the name of its host is not known", True),
+    ("timeout", "it did not answer in time", True),
+    ("closed the connection", "the connection was lost", True),
+)
+NEXT = {
+    "42501": "let an administrator run CREATE EXTENSION vector in the database, and GRANT CREATE "
+    "ON DATABASE, or the rights on this memory's schema, to the user",
+    "0A000": "install pgvector on the server: the extension `vector` is not there",
+    "58P01": "install pgvector on the server: the extension `vector` is not there",
+    "53100": "free some space on its disk: nothing of this write was kept, all before it is",
+    "25006": "name the server that accepts writes, or open the memory with writing=False",
+}
+CHECK = f"check {VARIABLE}, or PGHOST, PGUSER and ~/.pgpass if it is not set"
 OLDEST = 16  # version of PostgreSQL
 IDLE = 600  # seconds after which the server may close a silent connection
 NEIGHBOURS = 400  # that an approximate search looks at, and the most that it returns
 IN_DOUBT = "; whether this write was kept is not known, so look before you write it again"
 Result = TypeVar("Result")
+
+
+class MemoryServerError(StoreError):
+    """A server that cannot be reached, refuses, or answers too late; it is never named."""
+
+
+class Address:
+    """A connection string that can be used, but neither printed nor sent to another process."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        words = sorted(_private_words(dsn), key=len, reverse=True)
+        self._private = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in words]
+
+    def __repr__(self) -> str:
+        return f"Address({HIDDEN})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "the address of a memory server is not sent to other processes; set "
+            f"{VARIABLE} where they run and open the memory there by its name"
+        )
+
+    def reveal(self) -> str:
+        """Return the connection string, for the one call that connects."""
+        return self._dsn
+
+    def redacted(self, text: str) -> str:
+        """Hide every private part in a text that the server or its library wrote."""
+        for word in self._private:
+            text = word.sub(HIDDEN, text)
+        return text
+
+
+class RedactedLog(logging.Filter):
+    """Hides an address in what the library logs while a connection is in use."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self._address = address
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrite a record; all of them are kept."""
+        record.msg, record.args = self._address.redacted(record.getMessage()), ()
+        return True
+
+
+def read_address(environ: Mapping[str, str] = os.environ) -> Address:
+    """Read the address from the environment; empty means that libpq finds it by itself."""
+    return Address(environ.get(VARIABLE, ""))
+
+
+def _private_words(dsn: str) -> set[str]:
+    """Return what must not be shown: of the connection string and of libpq's own variables."""
+    try:
+        said = conninfo.conninfo_to_dict(dsn)
+    except (psycopg.ProgrammingError, UnicodeEncodeError):  # whose message quotes the string
+        said = None
+    if said is None:
+        raise MemoryServerError(
+            f"{VARIABLE} is no connection string that libpq can read (it is not shown here); write "
+            "it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX"
+        )
+    values = {option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()}
+    found = {name: value.decode() for name, value in values.items() if value}
+    found |= {name: str(value) for name, value in said.items()}
+    words = {word for name in PRIVATE for word in found.get(name, "").split(",")}
+    return {*words, found.get("password", "")} - {""}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why something failed, whether it may pass by itself, and what to do if not."""
+
+    reason: str
+    passes: bool
+    next_step: str
+
+
+def explain(error: psycopg.Error, address: Address) -> Failure:
+    """Say what an error means without naming the server."""
+    code = error.sqlstate
+    if code is None and isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        return _explain_connection(str(error))
+    if code is None:  # not the server's fault
+        return Failure(address.redacted(repr(error)), False, "report this as an error of radt")
+    passes = code in PASSING or code.startswith("08")
+    said = address.redacted(error.diag.message_primary or "nothing more is said")
+    step = NEXT.get(code, "ask who looks after the server")
+    return Failure(f"{said} ({type(error).__name__}, {code})", passes, step)
+
+
+def _explain_connection(said: str) -> Failure:
+    for text, meaning, passes in SAID_WHILE_CONNECTING:
+        if text in said:
+            return Failure(meaning, passes, CHECK)
+    return Failure("the connection failed", True, CHECK)
 
 
 @dataclass(frozen=True)

@@ -8,26 +8,36 @@ each, so ids rise in the order in which writes become visible.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from radt.files import atomic_write
 from radt.memory.chunks import blank, joined, nothing
 from radt.memory.entries import Entries
+from radt.memory.folder.database import create_database
+from radt.memory.folder.verify import Findings
 from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import Identity, refuse_other, refuse_reader
 from radt.memory.index import check_queries
 from radt.memory.postgres import tables
-from radt.memory.postgres.address import Address, MemoryServerError
-from radt.memory.postgres.search import search
-from radt.memory.postgres.server import Connection, Patience, Server
+from radt.memory.postgres.server import (
+    Address,
+    Connection,
+    MemoryServerError,
+    Patience,
+    Server,
+    read_address,
+)
 from radt.memory.rows import About, Row, RowFormat, State, content_problem, row_problem, some
-from radt.memory.store import NewEntries, ids_of
+from radt.memory.store import GrowingColumns, NewEntries, ids_of
 from radt.trajectory import Batch
 
 
-def no_memory(place: str) -> MemoryServerError:
+def no_server_memory(place: str) -> MemoryServerError:
     """Build the error for a memory that is not there."""
     return MemoryServerError(
         f"{place}: there is no such memory on the server; open it with writing=True to make it, or "
@@ -45,7 +55,7 @@ class Changes:
     entries: Entries  # [n]
 
 
-class PostgresStore:
+class PostgresStore(GrowingColumns):
     """Entries on a server, as they were when it was opened, written to or last refreshed."""
 
     def __init__(
@@ -61,25 +71,13 @@ class PostgresStore:
         self.server = Server(self.place, f"radt_{name}", address, patience or Patience())
         self.format, self.state = RowFormat(self._find(identity)), State()
         self._writes = 0  # that this client has begun
-        self._entries = GrowingRecord(Entries.none())
-        self._keys = GrowingTensor(torch.zeros(0, self.identity.key_width))  # as far as asked for
-        self._numbers = GrowingTensor(torch.zeros(0, dtype=torch.int64))
+        self._begin_columns(self.identity.key_width)  # keys as far as they were asked for
         self._apply(self.server.transact(self._changes, reading=True))
 
     @property
     def identity(self) -> Identity:
         """What keys and chunks depend on."""
         return self.format.identity
-
-    @property
-    def entries(self) -> Entries:
-        """Where each entry comes from."""
-        return self._entries.rows
-
-    @property
-    def numbers(self) -> Tensor:
-        """The number of each entry, [N]: its id on the server."""
-        return self._numbers.rows
 
     @property
     def episodes(self) -> int:
@@ -142,7 +140,7 @@ class PostgresStore:
         check_queries(queries, k, partition, self.identity.key_width)
         newest = self.state.last_id
         relevance, numbers = self.server.run(
-            lambda connection: search(connection, queries, k, partition, newest)
+            lambda connection: tables.search(connection, queries, k, partition, newest)
         )
         return relevance, ids_of(self.numbers.numpy(), numbers)
 
@@ -160,8 +158,10 @@ class PostgresStore:
         schema = self.server.schema
         if not self.server.run(lambda connection: tables.exists(connection, schema)):
             if not self.writing or identity is None:
-                raise no_memory(self.place)
-            self.server.transact(lambda connection: tables.create(connection, schema, identity))
+                raise no_server_memory(self.place)
+            self.server.transact(
+                lambda connection: tables.create_tables(connection, schema, identity)
+            )
             self.server.close()  # a new connection knows the type of vectors
         theirs = self.server.run(self._read_about).identity
         refuse_other(self.place, theirs, identity or theirs)
@@ -174,11 +174,10 @@ class PostgresStore:
 
         def work(connection: Connection) -> Changes:
             state = self._about(connection, lock=True).state
-            if not tables.is_done(connection, client, turn):
+            if tables.begin_write(connection, client, turn):
                 numbered = new.entries.episode + state.episodes - self.episodes
                 theirs = replace(new, entries=replace(new.entries, episode=numbered))
                 tables.write(connection, state, self.format, theirs, forget)
-                tables.note_done(connection, client, turn)
             return self._changes(connection)
 
         self._apply(self.server.transact(work))
@@ -206,7 +205,7 @@ class PostgresStore:
         state = self._about(connection).state
         gone = tables.forgotten(connection, self.state.writes) if len(self.numbers) else set()
         ids, entries = GrowingTensor(self.numbers), GrowingRecord(Entries.none())
-        for rows in tables.numbers(connection, self.state.last_id):
+        for rows in tables.read_numbers(connection, self.state.last_id):
             ids.append(torch.tensor([row.id for row in rows]))
             entries.append(self.format.entries(rows))
         return Changes(state, torch.tensor(sorted(gone)), ids.rows, entries.rows)
@@ -218,17 +217,13 @@ class PostgresStore:
         if count != changes.state.entries:
             raise self._damaged(f"{changes.state.entries} entries are expected, {count} were found")
         if not bool(kept.all()):
-            self._keys.keep(kept[: len(self._keys.rows)])
-            self._entries.keep(kept)
-            self._numbers.keep(kept)
-            self.removals += 1
-        self._entries.append(changes.entries)
-        self._numbers.append(changes.ids)
+            self._drop(kept)
+        self._add(changes.ids, changes.entries, self._keys.rows[:0])
         self.state = changes.state
 
     def _rows(self, connection: Connection, ids: Sequence[int], contents: bool) -> dict[int, Row]:
         """Read rows by id; those that others have removed are left out."""
-        found = tables.rows(connection, ids, contents)
+        found = tables.read_rows(connection, ids, contents)
         for row in found.values():
             self.whole(row, contents)
         missing = [id for id in ids if id not in found]
@@ -248,3 +243,51 @@ class PostgresStore:
             f"{self.place}: {problem}; it was not radt that changed it. Next: bring the schema "
             f"{self.server.schema} back from a backup of the database"
         )
+
+
+def verify_server(name: str) -> Findings:
+    """Read everything that the server holds of a memory, as it is at one moment."""
+    place, schema = f"postgres:{name}", f"radt_{name}"
+    with closing(Server(place, schema, read_address(), Patience())) as server:
+        if not server.run(lambda connection: tables.exists(connection, schema)):
+            raise no_server_memory(place)
+        return server.transact(_verified, reading=True)
+
+
+def _verified(connection: Connection) -> Findings:
+    try:
+        about = tables.read_about(connection)
+    except ValueError as error:
+        return Findings(0, (), (str(error),))
+    state, format, problems, good = about.state, RowFormat(about.identity), list[str](), set[int]()
+    for rows in tables.whole_rows(connection):
+        whole = []
+        for row in rows:
+            if problem := content_problem(row, format):
+                problems.append(f"entry {row.id}: {problem}")
+            else:
+                whole.append(row)
+        good |= {row.id for row in whole}
+        if strange := tables.strange_directions(connection, format, whole):
+            problems.append(f"entries {some(strange)} are searched by other keys than theirs")
+    expected = {*range(1, state.last_id + 1)} - tables.forgotten(connection, since=0)
+    if len(expected) != state.entries:
+        problems.append(f"{state.entries} entries are expected, {len(expected)} are known")
+    if (count := tables.searched(connection)) != state.entries:
+        problems.append(f"{state.entries} entries are expected, {count} are searched")
+    if unknown := good - expected:
+        problems.append(f"entries {some(unknown)} were forgotten, or never written")
+    return Findings(len(good & expected), tuple(sorted(expected - good)), tuple(problems))
+
+
+def export_server(store: PostgresStore, file: Path) -> int:
+    """Write a memory as it is at one moment to one file; return how many entries it has."""
+
+    def copy(connection: Connection) -> int:
+        now = tables.read_about(connection).state
+        state = replace(now, last_id=now.entries)
+        rows = (store.whole(row) for part in tables.whole_rows(connection) for row in part)
+        atomic_write(file, lambda path: create_database(path, store.identity, rows, state))
+        return state.entries
+
+    return store.server.transact(copy, reading=True)

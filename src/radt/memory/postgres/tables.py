@@ -1,4 +1,4 @@
-"""The tables of a memory on the server, and how they are read and written.
+"""The tables of a memory on the server, and how they are read, written and searched.
 
 A memory `room` is the schema `radt_room`. Its rows are those of a folder, with the same seals:
 
@@ -7,6 +7,13 @@ A memory `room` is the schema `radt_room`. Its rows are those of a folder, with 
     directions  the keys as unit vectors: what is searched, made from the entries
     forgotten   which entries were removed, and by which write
     clients     how many writes of each client are in it, so that none is done twice
+
+A search among the entries of a task is exact, one among all of them quick. PostgreSQL uses an index
+of pgvector only for an order by its operator alone. The exact search orders by the relevance and
+then by age, so that no approximate index, let alone one with a filter after it, can ever answer it.
+The quick one uses a graph if somebody has made one, and is exact if not:
+
+    CREATE INDEX ON radt_room.directions USING hnsw (direction vector_ip_ops)
 """
 
 from __future__ import annotations
@@ -14,12 +21,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pgvector import Vector
 from psycopg import sql
+from torch import Tensor
 
 from radt.memory.identity import Identity
-from radt.memory.postgres.server import Connection
+from radt.memory.postgres.server import NEIGHBOURS, Connection
 from radt.memory.rows import (
     COLUMNS,
     SEALED,
@@ -31,7 +41,7 @@ from radt.memory.rows import (
     about_rows,
     state_row,
 )
-from radt.memory.similarity import unit
+from radt.memory.similarity import GRID, best_first, unit
 from radt.memory.store import NewEntries
 
 AT_ONCE = 4096  # rows of one statement, so that none takes long
@@ -56,6 +66,30 @@ CREATE TABLE {schema}.forgotten (id bigint PRIMARY KEY, at_write bigint NOT NULL
 CREATE INDEX ON {schema}.forgotten (at_write);
 CREATE TABLE {schema}.clients (client uuid PRIMARY KEY, writes bigint NOT NULL);
 """
+EXACT = """
+SELECT asked.n, found.id, found.relevance
+FROM unnest(%(vectors)s::vector[], %(tasks)s::bigint[]) WITH ORDINALITY AS asked(vector, task, n)
+CROSS JOIN LATERAL (
+    SELECT id, round(-(direction <#> asked.vector) * {grid}) / {grid} AS relevance FROM directions
+    WHERE {scope} id <= %(newest)s
+    ORDER BY relevance DESC, id DESC LIMIT %(k)s
+) AS found ORDER BY asked.n, found.id
+"""
+QUICK = """
+SELECT asked.n, found.id, found.relevance
+FROM unnest(%(vectors)s::vector[]) WITH ORDINALITY AS asked(vector, n)
+CROSS JOIN LATERAL (
+    SELECT id, -(direction <#> asked.vector) AS relevance FROM directions
+    WHERE id <= %(newest)s ORDER BY direction <#> asked.vector LIMIT %(k)s
+) AS found ORDER BY asked.n, found.id
+"""
+IN_TASK = EXACT.format(grid=GRID, scope="task = asked.task AND")
+ANYWHERE = EXACT.format(grid=GRID, scope="")
+STRANGE = """
+SELECT made.id FROM unnest(%s::bigint[], %s::bigint[], %s::vector[]) AS made(id, task, direction)
+LEFT JOIN directions USING (id)
+WHERE directions.task IS DISTINCT FROM made.task OR directions.direction <-> made.direction > 1e-5
+"""
 
 
 def exists(connection: Connection, schema: str) -> bool:
@@ -64,7 +98,7 @@ def exists(connection: Connection, schema: str) -> bool:
     return connection.execute(asked, (schema,)).fetchone() == (1,)
 
 
-def create(connection: Connection, schema: str, identity: Identity) -> None:
+def create_tables(connection: Connection, schema: str, identity: Identity) -> None:
     """Make the tables of a memory in this transaction, unless somebody was faster."""
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (ONE_AT_A_TIME,))
     if exists(connection, schema):
@@ -85,7 +119,7 @@ def read_about(connection: Connection, lock: bool = False) -> About:
     return about_from(connection.execute(asked).fetchall())
 
 
-def numbers(connection: Connection, after: int) -> Iterator[list[Row]]:
+def read_numbers(connection: Connection, after: int) -> Iterator[list[Row]]:
     """Go through the rows with ids above `after`, some at a time; only their numbers are read."""
     asked = f"SELECT {', '.join(NUMBERS)} FROM entries WHERE id > %s ORDER BY id LIMIT {AT_ONCE}"
     while found := connection.execute(asked, (after,), binary=True).fetchall():
@@ -93,7 +127,7 @@ def numbers(connection: Connection, after: int) -> Iterator[list[Row]]:
         after = found[-1][0]
 
 
-def rows(connection: Connection, ids: Sequence[int], contents: bool) -> dict[int, Row]:
+def read_rows(connection: Connection, ids: Sequence[int], contents: bool) -> dict[int, Row]:
     """Read rows by id, with or without their contents; those that are gone are left out."""
     asked = f"SELECT {COLUMNS if contents else SEALED} FROM entries WHERE id = ANY(%s)"
     found: dict[int, Row] = {}
@@ -131,13 +165,6 @@ def size(connection: Connection, schema: str) -> int:
     return int(taken)
 
 
-def is_done(connection: Connection, client: UUID, write: int) -> bool:
-    """Tell whether a client's write is in the memory already; the memory must be locked."""
-    asked = "SELECT writes FROM clients WHERE client = %s"
-    found = connection.execute(asked, (client,)).fetchone()
-    return found is not None and found[0] >= write
-
-
 def write(
     connection: Connection, state: State, format: RowFormat, new: NewEntries, forget: Sequence[int]
 ) -> None:
@@ -159,12 +186,13 @@ def write(
     connection.execute(changed, (value, seal, name))
 
 
-def note_done(connection: Connection, client: UUID, write: int) -> None:
-    """Note that a client's write is in the memory."""
-    connection.execute(
-        "INSERT INTO clients VALUES (%s, %s) ON CONFLICT (client) DO UPDATE SET writes = %s",
-        (client, write, write),
+def begin_write(connection: Connection, client: UUID, write: int) -> bool:
+    """Note a client's write in a locked memory; return whether it is to be done, not done yet."""
+    noted = (
+        "INSERT INTO clients AS known VALUES (%s, %s) ON CONFLICT (client) "
+        "DO UPDATE SET writes = excluded.writes WHERE known.writes < excluded.writes"
     )
+    return connection.execute(noted, (client, write)).rowcount == 1
 
 
 def _insert(connection: Connection, format: RowFormat, new: NewEntries, first_id: int) -> None:
@@ -192,3 +220,52 @@ def _remove(connection: Connection, ids: list[int], at_write: int) -> int:
 def _parts(ids: Sequence[int]) -> Iterator[list[int]]:
     for start in range(0, len(ids), AT_ONCE):
         yield list(ids[start : start + AT_ONCE])
+
+
+def whole_rows(connection: Connection) -> Iterator[list[Row]]:
+    """Go through all rows with their contents, some at a time, in the order of their ids."""
+    for part in read_numbers(connection, after=0):
+        found = read_rows(connection, [row.id for row in part], contents=True)
+        yield [found[id] for id in sorted(found)]
+
+
+def strange_directions(connection: Connection, format: RowFormat, rows: list[Row]) -> list[int]:
+    """Name entries whose direction is not that of their key, or is not there."""
+    if not rows:
+        return []
+    directions = [Vector(each) for each in unit(format.keys(rows)).float().numpy()]
+    asked = ([row.id for row in rows], [row.task for row in rows], directions)
+    return [id for (id,) in connection.execute(STRANGE, asked, binary=True)]
+
+
+def search(
+    connection: Connection, queries: Tensor, k: int, partition: Tensor | None, newest: int
+) -> tuple[Tensor, Tensor]:
+    """Find the k best entries up to the `newest` id of each query's task, or of all tasks.
+
+    Returns relevance and ids of the server, both [B, k], best first; absent: -inf and -1.
+    """
+    directions = unit(queries).float().numpy()
+    values = {
+        "vectors": [Vector(direction) for direction in directions],
+        "tasks": [0] * len(queries) if partition is None else partition.tolist(),
+        "newest": newest,
+        "k": k,
+    }
+    asked = IN_TASK if partition is not None else QUICK if 2 * k <= NEIGHBOURS else ANYWHERE
+    found = connection.execute(asked, values, binary=True).fetchall()
+    if asked is QUICK and len(found) < k * len(queries):  # few entries, or many newer ones
+        found = connection.execute(ANYWHERE, values, binary=True).fetchall()
+    return _arranged(np.array(found, np.float64).reshape(-1, 3), len(queries), k)
+
+
+def _arranged(found: NDArray[np.float64], rows: int, k: int) -> tuple[Tensor, Tensor]:
+    """Lay what was found, by row and id, into [B, k], best first and of equal ones the newest."""
+    row = found[:, 0].astype(np.int64) - 1
+    column = np.arange(len(row)) - np.searchsorted(row, row)
+    scores = torch.full((rows, k), -torch.inf)
+    ids = torch.full((rows, k), -1)
+    scores[row, column] = torch.from_numpy((found[:, 2] * GRID).round() / GRID).float()
+    ids[row, column] = torch.from_numpy(found[:, 1]).long()
+    best, order = best_first(scores, k)
+    return best, ids.gather(1, order)
