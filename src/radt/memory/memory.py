@@ -20,14 +20,21 @@ from radt.memory.entries import Entries, deduplicate, key_start
 from radt.memory.evict import EVICTIONS, surplus
 from radt.memory.identity import Identity, MemoryFileError
 from radt.memory.index import build_index
-from radt.memory.indexed import StoreIndex, StoreSearch
 from radt.memory.inputs import check_trajectories
 from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory_file import read_file, write_file
 from radt.memory.retrieve import Queries, Searchable, retrieve
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.similarity import unit
-from radt.memory.store import NewEntries, RamStore, Store, cut_trials, open_store
+from radt.memory.store import (
+    NewEntries,
+    RamStore,
+    Store,
+    StoreIndex,
+    StoreSearch,
+    cut_trials,
+    open_store,
+)
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 

@@ -71,19 +71,6 @@ def seal_of(row: Row) -> bytes:
     return digest(NUMBERS.pack(*row[:8]) + row.key + row.digest)
 
 
-def is_sealed(row: Row) -> bool:
-    """Tell whether a row is as it was written, its content aside."""
-    try:
-        return seal_of(row) == row.seal
-    except (struct.error, TypeError, OverflowError):  # a number became text, or nothing
-        return False
-
-
-def is_whole(row: Row) -> bool:
-    """Tell whether a row is as it was written, its content included."""
-    return isinstance(row.content, bytes) and digest(row.content) == row.digest and is_sealed(row)
-
-
 @dataclass(frozen=True)
 class RowFormat:
     """Translates between entries and rows; types and shapes follow from the identity."""
@@ -130,8 +117,20 @@ class RowFormat:
                 batch.mask[n, :length] = True
         return batch
 
-    def problem(self, row: Row) -> str | None:
-        """Say what is wrong with a sealed row that no memory of this identity can hold."""
+    def problem(self, row: Row, content: bool = True) -> str | None:
+        """Say what is wrong with a row, with its content or without; None: it is as written."""
+        try:
+            is_sealed = seal_of(row) == row.seal
+        except (struct.error, TypeError, OverflowError):  # a number became text, or nothing
+            is_sealed = False
+        if not is_sealed:
+            return "it is not as it was written"
+        if content and (not isinstance(row.content, bytes) or digest(row.content) != row.digest):
+            return "its content is damaged"
+        return self._row_problem(row) or (self._content_problem(row) if content else None)
+
+    def _row_problem(self, row: Row) -> str | None:
+        """Say why no memory of this identity can hold a sealed row."""
         who, spaces = self.identity, self.identity.spaces
         if not 0 <= row.task < MOST_TASKS:
             return f"its task is {row.task}"
@@ -145,9 +144,10 @@ class RowFormat:
             return "its key holds NaN or infinity"
         return None
 
-    def content_problem(self, row: Row) -> str | None:
-        """Say what is wrong with the content of a whole row."""
-        if len(row.content) != self._bytes(row.stop - row.start):
+    def _content_problem(self, row: Row) -> str | None:
+        length = row.stop - row.start
+        sizes = (math.prod(shape) * kind.itemsize for _, kind, shape in self._layout())
+        if len(row.content) != length * sum(sizes):
             return f"it has {len(row.content)} bytes"
         problems = (
             value_problem(name.replace("returns_to_go", "rewards"), values, self.identity.spaces)
@@ -167,9 +167,6 @@ class RowFormat:
             ("returns_to_go", number, ()),
         )
 
-    def _bytes(self, length: int) -> int:
-        return sum(length * math.prod(shape) * kind.itemsize for _, kind, shape in self._layout())
-
     def _arrays(self, row: Row) -> dict[str, NDArray[Any]]:
         """Cut a content into its arrays, [length, ...]."""
         arrays, offset, length = {}, 0, row.stop - row.start
@@ -179,17 +176,6 @@ class RowFormat:
             arrays[name] = values.reshape(length, *shape).astype(kind.newbyteorder("="))
             offset += count * kind.itemsize
         return arrays
-
-
-def row_problem(row: Row, format: RowFormat) -> str | None:
-    """Say what is wrong with a row, its content aside."""
-    return format.problem(row) if is_sealed(row) else "it is not as it was written"
-
-
-def content_problem(row: Row, format: RowFormat) -> str | None:
-    """Say what is wrong with a row or with its content."""
-    whole = is_whole(row)
-    return format.problem(row) or format.content_problem(row) if whole else "its content is damaged"
 
 
 @dataclass(frozen=True)
@@ -255,6 +241,16 @@ def is_forgotten(row: Sequence[Any]) -> bool:
 def text_seal(text: str) -> bytes:
     """Hash a text."""
     return digest(text.encode("utf-8", "replace"))
+
+
+def check_ids(state: State, whole: set[int], forgotten: set[int]) -> tuple[set[int], list[str]]:
+    """Return the ids that a memory must hold, and what is odd about those that it holds."""
+    expected, problems = {*range(1, state.last_id + 1)} - forgotten, []
+    if len(expected) != state.entries:
+        problems.append(f"{state.entries} entries are expected, {len(expected)} are known")
+    if strange := whole - expected:
+        problems.append(f"entries {some(strange)} were forgotten, or never written")
+    return expected, problems
 
 
 def some(ids: Iterable[int]) -> str:

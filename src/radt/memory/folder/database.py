@@ -22,10 +22,8 @@ from radt.memory.rows import (
     State,
     about_from,
     about_rows,
-    content_problem,
     forgotten_row,
     is_forgotten,
-    row_problem,
     state_row,
 )
 
@@ -138,7 +136,7 @@ class Database:
     def sealed_rows(self, format: RowFormat, after: int = 0) -> Iterator[Row]:
         """Go through rows without their contents; the first that is not as it was is an error."""
         for row in self._rows(SEALED, after):
-            if problem := row_problem(row, format):
+            if problem := format.problem(row, content=False):
                 raise damaged(self.path, f"entry {row.id} is damaged ({problem})")
             if row.id <= after:
                 raise damaged(self.path, f"entry {row.id} is out of order")
@@ -164,7 +162,7 @@ class Database:
                 yield Row(*row)
 
     def _whole(self, row: Row, format: RowFormat) -> Row:
-        if problem := content_problem(row, format):
+        if problem := format.problem(row):
             raise damaged(self.path, f"entry {row.id} is damaged ({problem})")
         return row
 

@@ -13,7 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,8 @@ from radt.memory.rows import (
     RowFormat,
     State,
     about_from,
-    content_problem,
+    check_ids,
     is_forgotten,
-    is_whole,
-    some,
 )
 
 ENTRY = f"SELECT {COLUMNS} FROM entries"
@@ -197,9 +195,9 @@ class Remains:
                     self._look_at(Row(*values))
 
     def _look_at(self, row: Row) -> None:
-        problem = None if is_whole(row) else "its content is damaged"
-        if problem is None and self.identity is not None:
-            problem = content_problem(row, RowFormat(self.identity))
+        if self.identity is None:
+            return  # nobody knows what a row must be
+        problem = RowFormat(self.identity).problem(row)
         if problem is None:
             self.whole.add(row.id)
             self.episodes = max(self.episodes, row.episode + 1)
@@ -210,12 +208,8 @@ class Remains:
         """Compare what is there with what must be."""
         is_known = self.about is not None and not self.missing_writes
         last = self.state.last_id if is_known else max([self.state.last_id, *self.whole])
-        expected = {*range(1, last + 1)} - forgotten
-        if is_known and len(expected) != self.state.entries:
-            said = f"{self.state.entries} entries are expected, {len(expected)} are known"
-            self.problems.append(said)
-        if strange := self.whole - expected:
-            self.problems.append(f"entries {some(strange)} were forgotten, or never written")
+        expected, odd = check_ids(replace(self.state, last_id=last), self.whole, forgotten)
+        self.problems += odd if is_known else []
         self.whole &= expected
         if not is_known or len(self.whole) != self.state.entries:
             self.lost = tuple(sorted(expected - self.whole))

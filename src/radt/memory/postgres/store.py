@@ -32,7 +32,7 @@ from radt.memory.postgres.server import (
     Server,
     read_address,
 )
-from radt.memory.rows import About, Row, RowFormat, State, content_problem, row_problem, some
+from radt.memory.rows import About, Row, RowFormat, State, check_ids, some
 from radt.memory.store import GrowingColumns, NewEntries, ids_of
 from radt.trajectory import Batch
 
@@ -233,8 +233,7 @@ class PostgresStore(GrowingColumns):
 
     def whole(self, row: Row, content: bool = True) -> Row:
         """Return a row if it is as it was written, with its content or without."""
-        problem_of = content_problem if content else row_problem
-        if problem := problem_of(row, self.format):
+        if problem := self.format.problem(row, content):
             raise self._damaged(f"entry {row.id} is damaged ({problem})")
         return row
 
@@ -263,20 +262,17 @@ def _verified(connection: Connection) -> Findings:
     for rows in tables.whole_rows(connection):
         whole = []
         for row in rows:
-            if problem := content_problem(row, format):
+            if problem := format.problem(row):
                 problems.append(f"entry {row.id}: {problem}")
             else:
                 whole.append(row)
         good |= {row.id for row in whole}
         if strange := tables.strange_directions(connection, format, whole):
             problems.append(f"entries {some(strange)} are searched by other keys than theirs")
-    expected = {*range(1, state.last_id + 1)} - tables.forgotten(connection, since=0)
-    if len(expected) != state.entries:
-        problems.append(f"{state.entries} entries are expected, {len(expected)} are known")
+    expected, odd = check_ids(state, good, tables.forgotten(connection, since=0))
+    problems += odd
     if (count := tables.searched(connection)) != state.entries:
         problems.append(f"{state.entries} entries are expected, {count} are searched")
-    if unknown := good - expected:
-        problems.append(f"entries {some(unknown)} were forgotten, or never written")
     return Findings(len(good & expected), tuple(sorted(expected - good)), tuple(problems))
 
 
