@@ -80,27 +80,21 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Identity]:
             "empty memory"
         ) from error
     try:
-        if version in (VERSION, *OLDER):
-            _check_seal(path, tensors, header)
-            return tensors, Identity.from_json(identity)
+        if version not in (VERSION, *OLDER):
+            raise DecodeError(f"it says {version!r}")
+        theirs = Identity.from_json(identity)
     except DecodeError as error:
-        version = f"{version}, but {error}"
-    raise MemoryFileError(
-        f"{path} is no memory of format {VERSION} (it says {version!r}); give a file that "
-        "Memory.save wrote"
-    )
-
-
-def _check_seal(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> None:
-    """Refuse a file that is not as it was written."""
+        raise MemoryFileError(
+            f"{path} is no memory of format {VERSION} ({error}); give a file that Memory.save wrote"
+        ) from error
     told = {name: value for name, value in header.items() if name != SEAL}
-    if SEAL not in header and header["radt_memory"] in OLDER:
-        return
-    if header.get(SEAL) != seal(tensors, told):
+    is_older = SEAL not in header and version in OLDER
+    if not is_older and header.get(SEAL) != seal(tensors, told):
         raise MemoryFileError(
             f"{path} was damaged or edited after it was written (its sha256 does not fit); delete "
             "it and start with an empty memory"
         )
+    return tensors, theirs
 
 
 def _check_columns(contents: NewEntries, like: Batch) -> None:

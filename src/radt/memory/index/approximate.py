@@ -22,7 +22,7 @@ from radt.memory.index.exact import (
     best_of_few,
     directions_of,
     merged,
-    nearest,
+    nearest_rows,
 )
 from radt.memory.index.protocol import check_queries
 from radt.memory.index.table import KeyTable, Rows
@@ -103,11 +103,13 @@ class ApproximateIndex:
         rows = np.sort(finder.raw(directions.astype(np.float32), finder.wanted(k)), axis=1)
         scores, found = merged(
             best_of_few(table, directions, rows, k),
-            nearest(table, directions, k, range(finder.covered, table.size)),
+            nearest_rows(table, directions, k, range(finder.covered, table.size)),
         )
         short = np.isneginf(scores[:, min(k, len(self)) - 1])  # fewer were named than there are
         if short.any():
-            scores[short], found[short] = nearest(table, directions[short], k, range(table.size))
+            scores[short], found[short] = nearest_rows(
+                table, directions[short], k, range(table.size)
+            )
         return answer(table, (scores, found))
 
     def follow(self) -> Finder | None:
@@ -133,7 +135,9 @@ def measure_effort(finder: Finder, table: KeyTable, most: int) -> None:
     """Double the effort, up to `most`, until enough of the nearest covered rows are found."""
     sample = table.directions(evenly(finder.covered, SAMPLED))  # [SAMPLED, d]
     queries = directions_of((1 - BLEND) * sample + BLEND * sample.roll(1, 0))
-    last = nearest(table, queries, NEIGHBOURS, range(finder.covered))[0][:, -1:]  # [SAMPLED, 1]
+    last = nearest_rows(table, queries, NEIGHBOURS, range(finder.covered))[0][
+        :, -1:
+    ]  # [SAMPLED, 1]
     while True:
         named = finder.raw(queries.astype(np.float32), finder.wanted(NEIGHBOURS))
         scores, _ = best_of_few(table, queries, np.sort(named, axis=1), NEIGHBOURS)

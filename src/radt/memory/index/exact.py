@@ -64,7 +64,7 @@ class FlatIndex:
         check_queries(queries, k, partition, self.table.width)
         directions = directions_of(queries)  # [B, d]
         if partition is None:
-            found = nearest(self.table, directions, k, range(self.table.size))
+            found = nearest_rows(self.table, directions, k, range(self.table.size))
         else:
             found = self._in_partitions(directions, k, partition.tolist())
         return answer(self.table, found)
@@ -79,11 +79,11 @@ class FlatIndex:
                 row[longest - len(members[number]) :] = members[number]
             return best_of_few(self.table, directions, rows, k)
         if len(members) == 1:
-            return nearest(self.table, directions, k, members[partition[0]])
+            return nearest_rows(self.table, directions, k, members[partition[0]])
         (scores, found), asked = nothing_found(len(partition), k), np.array(partition)
         for number, own in members.items():
             who = asked == number
-            scores[who], found[who] = nearest(self.table, directions[who], k, own)
+            scores[who], found[who] = nearest_rows(self.table, directions[who], k, own)
         return scores, found
 
 
@@ -113,7 +113,7 @@ def answer(table: KeyTable, found: Found) -> tuple[Tensor, Tensor]:
     return relevance.to(table.device), ids.to(table.device)
 
 
-def nearest(
+def nearest_rows(
     table: KeyTable, directions: Directions, k: int, rows: NDArray[np.int64] | range
 ) -> Found:
     """Find the k best of some rows, given in rising order, for each unit vector [B, d].
@@ -122,7 +122,7 @@ def nearest(
     """
     if len(directions) > QUERIES:
         starts = range(0, len(directions), QUERIES)
-        parts = [nearest(table, directions[at : at + QUERIES], k, rows) for at in starts]
+        parts = [nearest_rows(table, directions[at : at + QUERIES], k, rows) for at in starts]
         return np.vstack([scores for scores, _ in parts]), np.vstack([rows for _, rows in parts])
     best = nothing_found(len(directions), k)
     for number, block in enumerate(_blocks(rows) if len(directions) else ()):

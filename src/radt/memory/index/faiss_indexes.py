@@ -62,7 +62,7 @@ def faiss_library() -> Any:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def faiss_in_one_thread() -> Iterator[None]:
     """Let Faiss build with one thread."""
     faiss = faiss_library()
     threads = faiss.omp_get_max_threads()
@@ -90,7 +90,7 @@ class SmallWorld:
     def follow(self, table: KeyTable) -> None:
         """Take in every block that is whole."""
         while (end := self.covered + max(BLOCK, self.covered // SHARE)) <= table.size:
-            with one_thread():
+            with faiss_in_one_thread():
                 self.index.add(unit_rows(table, slice(self.covered, end)))
             self.covered = end
             if self.covered >= self._measure_at:
@@ -176,7 +176,7 @@ def trained(table: KeyTable, rows: int, lists: int) -> Any:
     # a few far keys would stretch the range of a byte, and near ones would look alike
     index.sq.rangestat = faiss.ScalarQuantizer.RS_quantiles
     index.sq.rangestat_arg = OUTLIERS
-    with one_thread():
+    with faiss_in_one_thread():
         index.train(unit_rows(table, evenly(rows, POINTS * lists)))
     return index
 
