@@ -12,10 +12,17 @@ import torch
 
 from radt import cli
 from radt.checkpoint import read_tensors
-from radt.distributed import ALONE, Team, TeamError, count, enlisted, rows
+from radt.distributed import (
+    SINGLE_PROCESS,
+    ProcessGroup,
+    ProcessGroupError,
+    count_loss_terms,
+    current_group,
+    take_rows,
+)
 from radt.envs.suite import SUITES
 from tests.contracts.method import build_method, toy_dataset
-from tests.team import CONFIG, cases, launch, learn_one
+from tests.process_group import CONFIG, cases, launch, learn_one
 from tests.toys import TOY_GRID, TOY_REACH
 
 CLOSE = 1e-5
@@ -103,21 +110,23 @@ def test_shares_of_a_loss_add_up_to_it(suite: object, size: int, tmp_path: Path)
     method = build_method("ra-dt", suite.spaces)  # type: ignore[attr-defined]
     method.prepare(toy_dataset(suite, tmp_path))  # type: ignore[arg-type]
     examples = method.draw(8, np.random.default_rng(0))
-    parts = [rows(examples, slice(rank, None, size)) for rank in range(size)]
-    assert sum(count(part) for part in parts) == count(examples)
-    shares = [method.loss(part) * count(part) / count(examples) for part in parts]
+    parts = [take_rows(examples, slice(rank, None, size)) for rank in range(size)]
+    assert sum(count_loss_terms(part) for part in parts) == count_loss_terms(examples)
+    shares = [
+        method.loss(part) * count_loss_terms(part) / count_loss_terms(examples) for part in parts
+    ]
     torch.testing.assert_close(torch.stack(shares).sum(), method.loss(examples))
 
 
 def test_whoever_is_not_started_by_torchrun_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")  # as batch systems set it
     monkeypatch.setenv("RANK", "3")
-    assert enlisted() == ALONE
+    assert current_group() == SINGLE_PROCESS
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1000")
-    assert enlisted() == Team(3, 4, threads=1)
+    assert current_group() == ProcessGroup(3, 4, threads=1)
 
 
-def test_a_batch_smaller_than_the_team_is_refused() -> None:
-    with pytest.raises(TeamError, match=r"batch of 3 .*4 processes.*learn.batch_size"):
-        Team(0, 4).check_batch(3)
+def test_a_batch_smaller_than_the_process_group_is_refused() -> None:
+    with pytest.raises(ProcessGroupError, match=r"batch of 3 .*4 processes.*learn.batch_size"):
+        ProcessGroup(0, 4).check_batch(3)

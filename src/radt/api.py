@@ -21,7 +21,7 @@ from typing import Any
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
-from radt.distributed import joined
+from radt.distributed import joined_group
 from radt.engine import Engine
 from radt.experiments import evaluate as evaluating
 from radt.experiments import run as runs
@@ -110,11 +110,11 @@ def run(
     """
     with _owned(Run(config, Path(out), quiet, tuple(sinks), threads, device)) as owned:
         if METHODS[config.method].learns:
-            with owned.team.leader_first(), _watch(owned).phase("collect"):
+            with owned.group.rank_zero_first(), _watch(owned).phase("collect"):
                 folder = collect(config, workers, quiet, engine)
             _train(owned, folder)
         record = _evaluate(replace(owned, sinks=()), trace, engine)  # training has closed them
-        if owned.team.leads:
+        if owned.group.is_rank_zero:
             with _watch(owned).phase("report"):
                 report(out)
     return record
@@ -140,7 +140,7 @@ def _train(run: Run, folder: Path) -> Path:
 
 
 def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
-    with run.team.leader_first():
+    with run.group.rank_zero_first():
         config, wanted = run.config, trace and not (run.out / RESULT).exists()
         with tracing(run.out / TRACE if wanted else None, config.env, config.method) as traced:
             path = evaluating.evaluate(run, _watch(run), traced, _how(run, engine))
@@ -161,19 +161,19 @@ def _how(run: Run, engine: Engine | None) -> evaluating.Live:
 
 
 def _watch(run: Run) -> Stopwatch:
-    return Stopwatch(run.out / WALL if run.team.leads else None)
+    return Stopwatch(run.out / WALL if run.group.is_rank_zero else None)
 
 
 @contextmanager
 def _owned(run: Run) -> Iterator[Run]:
     """Refuse a folder that belongs to another config or that another process works in.
 
-    Of processes that torchrun has started, the leader owns it for all.
+    Of processes that torchrun has started, rank 0 owns it for all.
     """
-    with joined(run.device) as team, ExitStack() as stack:
-        run = replace(run, team=team)
-        with team.leader_first():
-            if team.leads:
+    with joined_group(run.device) as group, ExitStack() as stack:
+        run = replace(run, group=group)
+        with group.rank_zero_first():
+            if group.is_rank_zero:
                 stack.enter_context(_lock(run.out))
             runs.claim(run)
         yield run

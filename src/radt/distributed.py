@@ -5,7 +5,7 @@
 Every process draws the same batch from `(seed, update)`, keeps its rows of it, and weighs the loss
 of its rows by their share of all target steps; DistributedDataParallel averages the gradients. So
 the loss is a sum over target steps divided by their count in the whole batch, however many
-processes share it. One process leads: it alone writes files and speaks.
+processes share it. Rank 0 alone writes files and speaks.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from radt.engine import cores
 from radt.errors import RadtError
 from radt.model.policy import counted_errors
 
-# The others wait while the leader collects or evaluates. A process that ends is noticed at once.
+# The others wait while rank 0 collects or evaluates. A process that ends is noticed at once.
 PATIENCE = timedelta(hours=12)
 
 
-class TeamError(RadtError, RuntimeError):
+class ProcessGroupError(RadtError, RuntimeError):
     """Processes that cannot go on together; the message says what to do."""
 
 
 @dataclass(frozen=True)
-class Team:
+class ProcessGroup:
     """The processes that train one policy together, as one of them sees it."""
 
     rank: int = 0
@@ -47,7 +47,7 @@ class Team:
     threads: int | None = None  # that each computes with unless told otherwise; None: to be chosen
 
     @property
-    def leads(self) -> bool:
+    def is_rank_zero(self) -> bool:
         """Whether this process is the one that writes and speaks."""
         return self.rank == 0
 
@@ -61,8 +61,10 @@ class Team:
         averaged = DistributedDataParallel(_LossOf(policy, loss))
 
         def weighed(examples: Any) -> Tensor:
-            own = rows(examples, slice(self.rank, None, self.size))
-            share: Tensor = averaged(own) * (self.size * count(own) / count(examples))
+            own = take_rows(examples, slice(self.rank, None, self.size))
+            share: Tensor = averaged(own) * (
+                self.size * count_loss_terms(own) / count_loss_terms(examples)
+            )
             return share
 
         return weighed
@@ -70,7 +72,7 @@ class Team:
     def check_batch(self, size: int) -> None:
         """Refuse a batch that leaves a process without a row."""
         if size < self.size:
-            raise TeamError(
+            raise ProcessGroupError(
                 f"a batch of {size} cannot be shared by {self.size} processes; set "
                 f"learn.batch_size to at least {self.size}, or start fewer"
             )
@@ -96,24 +98,24 @@ class Team:
                 dist.barrier()
 
     @contextmanager
-    def leader_first(self) -> Iterator[None]:
-        """Let the leader do what the others then find done."""
-        if not self.leads:
+    def rank_zero_first(self) -> Iterator[None]:
+        """Let rank 0 do first what the others then find done."""
+        if not self.is_rank_zero:
             self.wait()
         yield
-        if self.leads:
+        if self.is_rank_zero:
             self.wait()
 
     def agree(self, what: str, value: int) -> None:
-        """Refuse to go on if a process has another number than the leader."""
+        """Refuse to go on if a process has another number than rank 0."""
         if self.size == 1:
             return
-        leaders = torch.tensor(value, device=_device())
+        expected = torch.tensor(value, device=_device())
         with self._together():
-            dist.broadcast(leaders, src=0)
-        if int(leaders) != value:
-            raise TeamError(
-                f"process {self.rank} finds {value} {what} and the leader {int(leaders)}: give an "
+            dist.broadcast(expected, src=0)
+        if int(expected) != value:
+            raise ProcessGroupError(
+                f"process {self.rank} finds {value} {what} and rank 0 {int(expected)}: give an "
                 "--out and a $RADT_HOME on storage that all machines share"
             )
 
@@ -126,13 +128,13 @@ class Team:
             if self.size == 1:
                 raise
             first = str(error).strip().splitlines()[0]
-            raise TeamError(
+            raise ProcessGroupError(
                 f"process {self.rank} of {self.size} cannot go on with the others ({first}); if "
                 "another one has failed, it says why. The same command goes on from what is saved"
             ) from error
 
 
-ALONE = Team()
+SINGLE_PROCESS = ProcessGroup()
 
 
 class _LossOf(nn.Module):
@@ -147,38 +149,38 @@ class _LossOf(nn.Module):
         return self.loss(examples)
 
 
-def count(examples: Any) -> int:
+def count_loss_terms(examples: Any) -> int:
     """Count what the loss of examples averages over: target steps, or their valid dimensions."""
     valid = getattr(examples, "valid", None)
     return int(counted_errors(target_steps(examples), valid).sum())
 
 
-def rows(examples: Any, chosen: slice) -> Any:
+def take_rows(examples: Any, chosen: slice) -> Any:
     """Cut rows from a batch of examples, whatever arrays they are made of."""
     if isinstance(examples, Tensor | np.ndarray):
         return examples[chosen]
     if not dataclasses.is_dataclass(examples):
         return examples
     names = [field.name for field in dataclasses.fields(examples)]
-    cut = {name: rows(getattr(examples, name), chosen) for name in names}
+    cut = {name: take_rows(getattr(examples, name), chosen) for name in names}
     return dataclasses.replace(cast(Any, examples), **cut)
 
 
-def enlisted() -> Team:
+def current_group() -> ProcessGroup:
     """Return the place that `torchrun` has given this process; alone without it."""
     if not dist.is_torchelastic_launched():
-        return ALONE
+        return SINGLE_PROCESS
     size, here = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
     threads = None if size == 1 else max(1, cores() // here)
-    return Team(int(os.environ["RANK"]), size, threads)
+    return ProcessGroup(int(os.environ["RANK"]), size, threads)
 
 
 @contextmanager
-def joined(device: str = "cpu") -> Iterator[Team]:
+def joined_group(device: str = "cpu") -> Iterator[ProcessGroup]:
     """Work with the other processes that `torchrun` has started, if it has."""
-    team = enlisted()
-    if team.size == 1 or dist.is_initialized():
-        yield team
+    group = current_group()
+    if group.size == 1 or dist.is_initialized():
+        yield group
         return
     if os.environ["MASTER_ADDR"] in ("127.0.0.1", "localhost"):  # then nothing leaves the machine
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
@@ -187,7 +189,7 @@ def joined(device: str = "cpu") -> Iterator[Team]:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))  # so that `cuda` is one's own
     dist.init_process_group("nccl" if on_gpus else "gloo", timeout=PATIENCE)
     try:
-        yield team
+        yield group
     finally:
         dist.destroy_process_group()
 

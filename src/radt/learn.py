@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from radt.checkpoint import read_tensors, write_tensors
-from radt.distributed import ALONE, Team
+from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.methods.method import Method
 from radt.track import Tracker
 
@@ -79,33 +79,33 @@ def learn(
     evaluate: Callable[[int], Mapping[str, float]] | None = None,
     phase: str = "train",
     loss: Callable[[Any], Tensor] | None = None,
-    team: Team = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> None:
     """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15).
 
-    `loss` computes the method's own loss in another way: rounded, or compiled. Of a `team` every
+    `loss` computes the method's own loss in another way: rounded, or compiled. Of a `group` every
     process calls this with the same data.
     """
     policy = method.networks["policy"]
     adam = optimiser(policy, config)
-    team.check_batch(config.batch_size)
+    group.check_batch(config.batch_size)
     done = _resume(policy, adam, state_file)
-    team.agree("finished updates", done)
-    compute = team.shared(policy, loss or method.loss)
+    group.agree("finished updates", done)
+    compute = group.shared(policy, loss or method.loss)
     tracker.start(phase, total=config.updates, done=done)
     started, since = time.monotonic(), done
     for update in range(done, config.updates):
-        value, norm = _update(method, compute, adam, config, seed, update, team)
+        value, norm = _update(method, compute, adam, config, seed, update, group)
         finished = update + 1
         if finished % config.log_every == 0 or finished == config.updates:
             speed = (finished - since) / (time.monotonic() - started)
             rate = learning_rate(config, update)
-            value = team.mean(value)
+            value = group.mean(value)
             tracker.log(finished, loss=float(value), grad=float(norm), lr=rate, per_second=speed)
         due = config.evaluate_every and finished % config.evaluate_every == 0
-        if evaluate is not None and due and team.leads:
+        if evaluate is not None and due and group.is_rank_zero:
             tracker.log(finished, **evaluate(finished))
-        if team.leads and (finished % config.save_every == 0 or finished == config.updates):
+        if group.is_rank_zero and (finished % config.save_every == 0 or finished == config.updates):
             _save(policy, adam, finished, state_file)  # last, so that nothing above is skipped
     policy.eval()
     tracker.finish()
@@ -118,19 +118,19 @@ def _update(
     config: LearnConfig,
     seed: int,
     update: int,
-    team: Team,
+    group: ProcessGroup,
 ) -> tuple[Tensor, Tensor]:
     """Make one gradient step; all its randomness comes from (seed, update)."""
     policy = method.networks["policy"].train()
     rng = np.random.default_rng([seed, update])
     examples = method.draw(config.batch_size, rng)
     # Dropout has no generator of its own, and the rows of each process drop others.
-    torch.manual_seed(int(rng.integers(1 << 62)) + team.rank)
+    torch.manual_seed(int(rng.integers(1 << 62)) + group.rank)
     loss = compute(examples)
-    team.backward(loss)
+    group.backward(loss)
     norm = nn.utils.clip_grad_norm_(policy.parameters(), config.clip)
-    for group in adam.param_groups:
-        group["lr"] = learning_rate(config, update)
+    for param_group in adam.param_groups:
+        param_group["lr"] = learning_rate(config, update)
     adam.step()
     adam.zero_grad(set_to_none=True)
     return loss.detach(), norm

@@ -10,7 +10,7 @@ import pytest
 from radt.bench import distributed
 from radt.bench.distributed import ONE, THREADS, TWO, bench_distributed, reason, speed_up
 from radt.bench.together import Given, Taken, train
-from radt.distributed import ALONE
+from radt.distributed import SINGLE_PROCESS
 from radt.experiments.run import RunError
 
 ENV = "dark-room-10x10"
@@ -19,7 +19,7 @@ ENV = "dark-room-10x10"
 def launch_here(processes: int, given: Given, folder: Path) -> Taken:
     """Stands in for torchrun: one process does what any number would do together."""
     folder.mkdir()
-    return train(given, folder, ALONE)
+    return train(given, folder, SINGLE_PROCESS)
 
 
 def test_the_record_says_what_was_compared(

@@ -15,7 +15,7 @@ from radt.bench import train
 from radt.bench.histories import made_up_histories, prepared, random_walks
 from radt.bench.train import Speed, _language_model, bench_train
 from radt.config import RunConfig
-from radt.distributed import rows
+from radt.distributed import take_rows
 from radt.envs import SUITES
 from radt.experiments.run import RunError
 from radt.memory.language import LanguageOptions
@@ -64,7 +64,7 @@ def test_micro_batches_are_cut_from_all_kinds_of_examples() -> None:
         for name in ("dt", "ra-dt"):
             method, _ = prepared(preset(ENV, name, "smoke"), dataset, "cpu")
             examples = method.draw(6, np.random.default_rng(0))
-            part = rows(examples, slice(2, 4))
+            part = take_rows(examples, slice(2, 4))
             assert type(part) is type(examples)
             assert torch.equal(part.recent.states, examples.recent.states[2:4])
             assert part.valid is None

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from radt.engine.address import AddressError, check_address, has_token
+from radt.engine import EngineError
+from radt.engine.on_ray import check_address, has_token
 
 TOKEN = {"RAY_AUTH_TOKEN": "not-for-others"}
 
@@ -20,9 +21,9 @@ def test_this_machine_needs_no_token(address: str, tmp_path: Path) -> None:
     "address", ["10.0.0.5:6379", "head:6379", "0.0.0.0:6379", "localhost.example:1", "[fe80::1]:1"]
 )
 def test_another_machine_without_a_token_is_refused(address: str, tmp_path: Path) -> None:
-    with pytest.raises(AddressError, match=r"no token for it.*RAY_AUTH_TOKEN"):
+    with pytest.raises(EngineError, match=r"no token for it.*RAY_AUTH_TOKEN"):
         check_address(address, {}, tmp_path)
-    with pytest.raises(AddressError, match="RAY_AUTH_MODE=disabled") as caught:
+    with pytest.raises(EngineError, match="RAY_AUTH_MODE=disabled") as caught:
         check_address(address, {**TOKEN, "RAY_AUTH_MODE": "disabled"}, tmp_path)
     assert TOKEN["RAY_AUTH_TOKEN"] not in str(caught.value)
     check_address(address, TOKEN, tmp_path)
@@ -48,5 +49,5 @@ def test_tokens_are_where_ray_looks_for_them(tmp_path: Path) -> None:
     ["", "auto", "head", "ray://head:10001", "head:x", "head:1:2", "you:secret@head:1", "a/b:1"],
 )
 def test_an_address_is_host_and_port(address: str, tmp_path: Path) -> None:
-    with pytest.raises(AddressError, match="must be HOST:PORT"):
+    with pytest.raises(EngineError, match="must be HOST:PORT"):
         check_address(address, TOKEN, tmp_path)

@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from radt.engine import Engine, open_engine
-from radt.engine.address import is_loopback
-from radt.engine.on_ray import SECRETS, without_secrets
+from radt.engine.on_ray import SECRETS, is_loopback, without_secrets
 from tests.engine.jobs import check_engine, last_words
 
 SECRET = "postgresql://you:not-for-workers@127.0.0.1/memory"

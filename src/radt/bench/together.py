@@ -21,7 +21,7 @@ from radt.config import from_json
 from radt.costs import count_parameters
 from radt.data import Dataset
 from radt.decode import decode
-from radt.distributed import Team, joined
+from radt.distributed import ProcessGroup, joined_group
 from radt.files import atomic_write
 from radt.learn import learn
 from radt.track import Tracker
@@ -49,32 +49,32 @@ class Taken:
     average_seconds: float  # of as many numbers as there are gradients
 
 
-def train(given: Given, folder: Path, team: Team) -> Taken:
+def train(given: Given, folder: Path, group: ProcessGroup) -> Taken:
     """Train for some updates, the first ones to warm up, and leave the weights in the folder."""
     torch.set_num_threads(given.threads)
     config = from_json(given.config)
     method, _ = prepared(config, Dataset.open(given.data, in_memory=True), "cpu")
     warm = replace(config.learn, updates=WARM_UP)
-    learn(method, warm, config.seed, folder / STATE, Tracker(), team=team)
-    team.wait()
+    learn(method, warm, config.seed, folder / STATE, Tracker(), group=group)
+    group.wait()
     clock, timed = Clock(), config.learn.updates - WARM_UP
     clock.watch(method, "draw", "draw")
     with clock.part("rest"):
-        learn(method, config.learn, config.seed, folder / STATE, Tracker(), team=team)
+        learn(method, config.learn, config.seed, folder / STATE, Tracker(), group=group)
     whole = clock.seconds["rest"] + clock.seconds["draw"]
     return Taken(
         seconds=whole / timed,
         draw_seconds=clock.seconds["draw"] / timed,
-        average_seconds=average_seconds(team, count_parameters(method)),
+        average_seconds=average_seconds(group, count_parameters(method)),
     )
 
 
-def average_seconds(team: Team, numbers: int) -> float:
+def average_seconds(group: ProcessGroup, numbers: int) -> float:
     """Time the averaging of some numbers over the processes."""
-    if team.size == 1:
+    if group.size == 1:
         return 0.0
     gradients = torch.zeros(numbers)
-    team.wait()
+    group.wait()
     begun = time.perf_counter()
     for _ in range(AVERAGED):
         dist.all_reduce(gradients)
@@ -84,9 +84,9 @@ def average_seconds(team: Team, numbers: int) -> float:
 def main(folder: Path) -> None:
     """Do what the folder says; the leader writes down what it took."""
     given = decode(Given, json.loads((folder / GIVEN).read_text(encoding="utf-8")))
-    with joined() as team:
-        taken = train(given, folder, team)
-        if team.leads:
+    with joined_group() as group:
+        taken = train(given, folder, group)
+        if group.is_rank_zero:
             atomic_write(folder / TAKEN, json.dumps(asdict(taken)).encode())
 
 

@@ -24,7 +24,7 @@ from radt.bench.report import publish, with_provenance
 from radt.config import Budget, RunConfig
 from radt.costs import count_parameters, count_targets, tokens_per_decision
 from radt.data import Dataset
-from radt.distributed import rows
+from radt.distributed import take_rows
 from radt.envs.suite import SUITES
 from radt.experiments.run import RunError
 from radt.learn import optimiser
@@ -135,7 +135,7 @@ def time_method(
 
     def there_and_back(number: int) -> None:
         start = number * micro_batch % size
-        method.loss(rows(examples, slice(start, start + micro_batch))).backward()
+        method.loss(take_rows(examples, slice(start, start + micro_batch))).backward()
 
     def step() -> None:
         nn.utils.clip_grad_norm_(policy.parameters(), config.learn.clip)

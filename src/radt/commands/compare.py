@@ -96,10 +96,10 @@ class CompareVerb(EngineVerb):
         )
 
     def _refuse_torchrun(self) -> None:
-        from radt.distributed import enlisted
+        from radt.distributed import current_group
         from radt.experiments.run import RunError
 
-        if enlisted().size > 1:
+        if current_group().size > 1:
             raise RunError(
                 "torchrun starts processes that train one policy together: give it `radt run`; a "
                 "comparison shares its runs with --workers N or --engine ray"

@@ -30,12 +30,12 @@ class EngineVerb(ComputingVerb):
     @contextmanager
     def opened(self) -> Iterator[Engine | None]:
         """Open the engine that was asked for; None: none was, so work is done as usual."""
-        from radt.distributed import enlisted
+        from radt.distributed import current_group
         from radt.engine import open_engine
         from radt.experiments.run import RunError
 
         usual = (self.engine, self.address, self.workers) == ("local", None, None)
-        if usual or not enlisted().leads:  # of a team, one has it done
+        if usual or not current_group().is_rank_zero:  # rank 0 has it done for all
             yield None
             return
         if self.workers is not None and self.workers < 1:

@@ -33,13 +33,13 @@ class Tracked(ComputingVerb, RunWords):
 
     def sinks(self, config: RunConfig) -> tuple[Sink, ...]:
         """Open the dashboards that were asked for; of several processes one tells them."""
-        from radt.distributed import enlisted
+        from radt.distributed import current_group
         from radt.experiments.run import RunError
         from radt.track import TensorBoard, WandB
 
         folder = self.folder(config)
         sinks: list[Sink] = []
-        if not enlisted().leads:
+        if not current_group().is_rank_zero:
             return ()
         try:
             if self.tensorboard:
@@ -72,7 +72,7 @@ class RunVerb(EngineVerb, Tracked):
         """Run, or plan to."""
         from radt.api import TRACE, run
         from radt.commands.summary import show_result
-        from radt.distributed import enlisted
+        from radt.distributed import current_group
         from radt.experiments.run import RESULT
 
         config, _ = self.compose()
@@ -94,7 +94,7 @@ class RunVerb(EngineVerb, Tracked):
                 device=common.device,
                 engine=engine,
             )
-        if not enlisted().leads:
+        if not current_group().is_rank_zero:
             return
         self.common.answer({"out": str(out), **record}, *show_result(record, out))
         if late:
@@ -157,14 +157,14 @@ class TrainVerb(Tracked):
     def execute(self) -> None:
         """Train and say where the checkpoint is."""
         from radt.api import train
-        from radt.distributed import enlisted
+        from radt.distributed import current_group
 
         config, _ = self.compose()
         out = self.folder(config)
         common = self.common
         sinks = self.sinks(config)
         path = train(config, out, common.quiet, sinks, common.threads, common.device)
-        if not enlisted().leads:
+        if not current_group().is_rank_zero:
             return
         shown = f"trained: [bold]{path}[/]\nnext:    radt evaluate {out}"
         self.common.answer({"out": str(out), "checkpoint": str(path)}, shown)

@@ -8,8 +8,7 @@ last one is its result. Whose worker fails is begun again, so work must be the s
 look first at what is there.
 """
 
-from radt.engine.choose import open_engine
-from radt.engine.engine import Engine, EngineError, JobError, Work, last_words
+from radt.engine.engine import Engine, EngineError, JobError, Work, last_words, open_engine
 from radt.engine.local import LocalEngine, cores
 
 __all__ = [

@@ -1,22 +1,23 @@
-"""Processes of this machine: each does one job after another and says how it goes."""
+"""Processes of this machine: each does one job after another and says how it goes.
+
+`concurrent.futures` has neither of the two things needed here: news of a job while it goes on, and
+a death that costs only the job of the process that died.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from radt.engine.engine import Job, Ledger, Work, messages
-
-IDLE = -1
+from radt.engine.engine import Job, Work, WorkerLoop, WorkerLostError, messages
 
 
 def cores() -> int:
@@ -37,86 +38,71 @@ class LocalEngine:
 
     def map(self, work: Work[Job], jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
         """Yield what jobs say, as it comes."""
-        count = min(self.workers, len(jobs))
-        if count > 1:
-            yield from _side_by_side(work, jobs, count)
+        if min(self.workers, len(jobs)) > 1:
+            with contextlib.closing(_Processes()) as processes:
+                yield from processes.run(work, jobs, self.workers)
             return
         for place, job in enumerate(jobs):
             for news in work(job):
                 yield place, news
 
 
-@dataclass
-class _Worker:
-    """A process, and the job that it is at."""
+class _Processes(WorkerLoop):
+    """Processes by the pipes through which they are talked to."""
 
-    process: BaseProcess
-    place: int = IDLE
+    def __init__(self) -> None:
+        self._alive: dict[Connection, BaseProcess] = {}
 
+    def start(self, work: Work[Job], job: Job, busy: Collection[Connection]) -> Connection:
+        """Give a job to an idle process, or to a new one."""
+        idle = self._alive.keys() - busy
+        pipe = idle.pop() if idle else self._hire()
+        with contextlib.suppress(OSError):  # a process that has died is heard of by its silence
+            pipe.send((work, job))
+        return pipe
 
-def _side_by_side(work: Work[Job], jobs: Sequence[Job], count: int) -> Iterator[tuple[int, Any]]:
-    """Keep `count` processes at work until no job is left; a dead one is replaced."""
-    ledger, workers = Ledger(len(jobs)), dict[Connection, _Worker]()
-    try:
-        while True:
-            idle = [pipe for pipe, worker in workers.items() if worker.place == IDLE]
-            while ledger.waiting and (idle or len(workers) < count):
-                pipe = idle.pop() if idle else _hire(work, jobs, workers)
-                _give(pipe, workers[pipe], ledger)
-            busy = [pipe for pipe, worker in workers.items() if worker.place != IDLE]
-            if not busy:
-                return
-            for ready in wait(busy):
-                assert isinstance(ready, Connection)
-                place = workers[ready].place
-                for news in _hear(ready, workers, ledger):
-                    yield place, news
-    finally:
-        for worker in workers.values():
-            worker.process.terminate()
-            worker.process.join()
+    def _hire(self) -> Connection:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs,))
+        with _leaving_interrupts_to_us():
+            process.start()
+        theirs.close()  # so that the pipe ends when the process does
+        self._alive[ours] = process
+        return ours
 
+    def next_to_speak(self, busy: Collection[Connection]) -> Connection:
+        """Wait for a message or the end of a process."""
+        (ready, *_) = wait(busy)
+        assert isinstance(ready, Connection)
+        return ready
 
-def _hire(work: Work[Job], jobs: Sequence[Job], workers: dict[Connection, _Worker]) -> Connection:
-    """Start a process that knows all jobs and waits to be given one."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(work, jobs, theirs))
-    with _leaving_interrupts_to_us():
-        process.start()
-    theirs.close()  # so that the pipe ends when the worker does
-    workers[ours] = _Worker(process)
-    return ours
+    def receive(self, worker: Connection) -> bytes:
+        """Take one message of a process, or notice its death."""
+        try:
+            return worker.recv_bytes()
+        except (EOFError, OSError):
+            process = self._alive.pop(worker)
+            process.join()
+            raise WorkerLostError(f"its process ended (exit code {process.exitcode})") from None
 
+    def stop(self, worker: Connection) -> None:
+        """End a process."""
+        process = self._alive.pop(worker)
+        process.terminate()
+        process.join()
 
-def _give(pipe: Connection, worker: _Worker, ledger: Ledger) -> None:
-    worker.place = ledger.waiting.popleft()
-    with contextlib.suppress(OSError):  # a worker that has died is heard of by its silence
-        pipe.send_bytes(json.dumps(worker.place).encode())
-
-
-def _hear(pipe: Connection, workers: dict[Connection, _Worker], ledger: Ledger) -> list[Any]:
-    """Take one message of a worker, or notice its death; return what its job says, if it does."""
-    worker = workers[pipe]
-    try:
-        kind, news = ledger.hear(worker.place, pipe.recv_bytes())
-    except (EOFError, OSError):
-        worker.process.join()
-        del workers[pipe]
-        ledger.put_back(worker.place, f"its process ended (exit code {worker.process.exitcode})")
-        return []
-    if kind == "says":
-        return [news]
-    worker.place = IDLE
-    return []
+    def close(self) -> None:
+        """End all processes."""
+        for pipe in list(self._alive):
+            self.stop(pipe)
 
 
-def _serve(work: Work[Job], jobs: Sequence[Job], pipe: Connection) -> None:
+def _serve(pipe: Connection) -> None:
     """Do the jobs that are asked for, in a process of its own, until the parent is gone."""
     with contextlib.suppress(EOFError, OSError):
         while True:
-            job = jobs[json.loads(pipe.recv_bytes())]
-            for message in messages(work, job):
+            for message in messages(*pipe.recv()):
                 pipe.send_bytes(message)
 
 

@@ -3,29 +3,35 @@
 Without an address a cluster of this process' own is started on 127.0.0.1, without a dashboard and
 with a token that nobody else knows; its processes do not take over what opens a memory server. What
 is sent to a worker is the job, $RADT_HOME and $RADT_PLUGINS; what comes back is JSON.
+
+A cluster is talked to on this machine, or if it asks for a token: whoever reaches one without runs
+code on it. The token itself is never read here: Ray takes it from RAY_AUTH_TOKEN, from the file
+RAY_AUTH_TOKEN_PATH or from ~/.ray/auth_token.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from radt.data.store import home
-from radt.engine.address import LOOPBACK, check_address, has_token, is_loopback
-from radt.engine.engine import EngineError, Job, Ledger, Work, messages
+from radt.engine.engine import EngineError, Job, Work, WorkerLoop, WorkerLostError, messages
 from radt.registry import PLUGINS, plugin_files
 
 SECRETS = ("RADT_MEMORY_DSN", "PGPASSWORD")  # no job needs them
+LOOPBACK = "127.0.0.1"
 OBJECTS = 128 * 2**20  # bytes of shared memory: jobs and results are small
 
 
 @dataclass(frozen=True)
-class RayEngine:
+class RayEngine(WorkerLoop):
     """Does jobs on the Ray cluster that this process is connected to."""
 
     workers: int
@@ -34,41 +40,40 @@ class RayEngine:
 
     def map(self, work: Work[Job], jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
         """Yield what jobs say, as it comes."""
+        return self.run(work, jobs, self.workers)
+
+    def start(self, work: Work[Job], job: Job, busy: Collection[Any]) -> Any:
+        """Begin a task of the cluster."""
         import ray
 
-        ledger, running = Ledger(len(jobs)), dict[Any, int]()
         # Ray would try again by itself, but counts on hearing the same as before.
         remote = ray.remote(num_returns="streaming", max_retries=0)(messages).options(
             num_cpus=self.cpus, num_gpus=self.gpus, name=getattr(work, "__name__", "job")
         )
+        return remote.remote(work, job)
+
+    def next_to_speak(self, busy: Collection[Any]) -> Any:
+        """Wait for a message or the end of a task."""
+        import ray
+
+        return ray.wait(list(busy), num_returns=1)[0][0]
+
+    def receive(self, worker: Any) -> bytes:
+        """Take one message of a task, or notice that its worker is dead."""
+        import ray
+
         try:
-            while ledger.waiting or running:
-                while ledger.waiting and len(running) < self.workers:
-                    place = ledger.waiting.popleft()
-                    running[remote.remote(work, jobs[place])] = place
-                ready, _ = ray.wait(list(running), num_returns=1)
-                place = running[ready[0]]
-                for news in _hear(ready[0], running, ledger):
-                    yield place, news
-        finally:
-            for stream in running:
-                ray.cancel(stream, force=True)
+            message: bytes = ray.get(next(worker))
+        except ray.exceptions.RayError as error:
+            first = str(error).strip().splitlines()[0]
+            raise WorkerLostError(f"{type(error).__name__}: {first}") from None
+        return message
 
+    def stop(self, worker: Any) -> None:
+        """Cancel a task."""
+        import ray
 
-def _hear(stream: Any, running: dict[Any, int], ledger: Ledger) -> list[Any]:
-    """Take one message of a job, or notice that its worker is dead."""
-    import ray
-
-    try:
-        kind, news = ledger.hear(running[stream], ray.get(next(stream)))
-    except ray.exceptions.RayError as error:
-        first = str(error).strip().splitlines()[0]
-        ledger.put_back(running.pop(stream), f"{type(error).__name__}: {first}")
-        return []
-    if kind == "says":
-        return [news]
-    del running[stream]
-    return []
+        ray.cancel(worker, force=True)
 
 
 @contextmanager
@@ -148,3 +153,52 @@ def _shared_environment() -> dict[str, str]:
     """Name the data's folder and the plug-ins in full, for workers that stand elsewhere."""
     plugins = os.pathsep.join(map(str, plugin_files()))
     return {"RADT_HOME": str(home().absolute()), PLUGINS: plugins}
+
+
+def host_of(address: str) -> str:
+    """Return the host of HOST:PORT."""
+    try:
+        parts = urlsplit(f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if host is None or port is None or "/" in address or parts.username is not None:
+        raise EngineError(
+            f"--address must be HOST:PORT of a Ray cluster's head, such as {LOOPBACK}:6379, "
+            f"not {address!r}"
+        )
+    return host
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host can only be this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"  # any other name is somebody's to change
+
+
+def has_token(environ: Mapping[str, str], home: Path) -> bool:
+    """Tell whether Ray will find a token, without reading it."""
+    if environ.get("RAY_AUTH_TOKEN"):
+        return True
+    file = Path(environ.get("RAY_AUTH_TOKEN_PATH") or home / ".ray" / "auth_token")
+    return file.is_file() and file.stat().st_size > 0
+
+
+def check_address(address: str, environ: Mapping[str, str], home: Path) -> None:
+    """Refuse an address off this machine unless a token guards it."""
+    host = host_of(address)
+    if is_loopback(host):
+        return
+    if environ.get("RAY_AUTH_MODE", "token").lower() == "disabled":
+        raise EngineError(
+            f"{address} is not on this machine and RAY_AUTH_MODE=disabled: anybody who reaches it "
+            "could run code on it. Start the cluster with RAY_AUTH_MODE=token and unset this one"
+        )
+    if not has_token(environ, home):
+        raise EngineError(
+            f"{address} is not on this machine and there is no token for it. Start the cluster "
+            "with RAY_AUTH_MODE=token and give its token in RAY_AUTH_TOKEN, in a file named by "
+            "RAY_AUTH_TOKEN_PATH, or in ~/.ray/auth_token (`ray get-auth-token --generate`)"
+        )

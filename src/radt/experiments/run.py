@@ -17,7 +17,7 @@ from radt.config import TRAINING_TASKS, RunConfig, from_json
 from radt.data import dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.decode import differences
-from radt.distributed import ALONE, Team
+from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
 from radt.envs.suite import SUITES, TaskSuite
 from radt.errors import RadtError
@@ -48,11 +48,11 @@ class Run:
     sinks: tuple[Sink, ...] = ()
     threads: int | None = None  # as asked for; None: the fastest way to compute is measured
     device: str = "cpu"  # where networks compute
-    team: Team = ALONE  # the processes that train together
+    group: ProcessGroup = SINGLE_PROCESS  # the processes that train together
 
     def tracker(self) -> Tracker:
-        """Log to the run's folder and show progress; of a team only the leader does."""
-        if not self.team.leads:
+        """Log to the run's folder and show progress; of a process group only rank 0 does."""
+        if not self.group.is_rank_zero:
             return Tracker()
         return Tracker((JsonLines(self.out / "log.jsonl"), *self.sinks), self.quiet)
 

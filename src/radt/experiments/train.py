@@ -34,9 +34,9 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
         return path
     chosen = dataset.select(run.tasks[0])
     tracker = run.tracker()
-    with watch.phase("choose"), run.team.leader_first():
+    with watch.phase("choose"), run.group.rank_zero_first():
         file, updates = run.out / CHOICES, config.learn.updates
-        threads = run.threads or run.team.threads
+        threads = run.threads or run.group.threads
         choices = choose(file, lambda: _probe(run, chosen), updates, threads)
     method = build(run)
     if entry.trains_embedder:
@@ -56,15 +56,15 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
             tracker,
             evaluate=lambda update: validate(run, method),
             loss=choices.loss(method),
-            team=run.team,
+            group=run.group,
         )
     _log_embeddings(tracker, method, config.learn.updates)
     tracker.close()
-    if run.team.leads:
+    if run.group.is_rank_zero:
         save_checkpoint(path, method, describe(run))
         for state in (EMBEDDER_STATE, POLICY_STATE):  # to go on from; weights are in the checkpoint
             (run.out / state).unlink(missing_ok=True)
-    run.team.wait()
+    run.group.wait()
     return path
 
 
@@ -88,7 +88,7 @@ def train_embedder(
     teacher.prepare(dataset)
     short = replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
     file, loss = run.out / EMBEDDER_STATE, choices.loss(teacher)
-    learn(teacher, short, config.seed, file, tracker, phase="embedder", loss=loss, team=run.team)
+    learn(teacher, short, config.seed, file, tracker, phase="embedder", loss=loss, group=run.group)
     method.networks["embedder"].load_state_dict(teacher.policy.state_dict())
 
 

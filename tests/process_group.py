@@ -1,6 +1,6 @@
-"""What the processes of a team do in the tests; `launch` starts them as torchrun does.
+"""What processes that train together do in the tests; `launch` starts them as torchrun does.
 
-torchrun --nproc-per-node 2 -m tests.team learn FOLDER dt ra-dt
+torchrun --nproc-per-node 2 -m tests.process_group learn FOLDER dt ra-dt
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 from radt.bench.distributed import Ended, torchrun
 from radt.data import Dataset
-from radt.distributed import ALONE, Team, joined
+from radt.distributed import SINGLE_PROCESS, ProcessGroup, joined_group
 from radt.envs.suite import SUITES, TaskSuite
 from radt.learn import LearnConfig, learn
 from radt.methods import METHODS, Method
@@ -39,7 +39,7 @@ def launch(*words: str) -> Ended:
     """Start two processes of one thread each and wait for them, but not for ever."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     environ = {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    return torchrun(2, ["tests.team", *words], environ, SECONDS)
+    return torchrun(2, ["tests.process_group", *words], environ, SECONDS)
 
 
 def cases() -> dict[str, tuple[TaskSuite, str]]:
@@ -49,20 +49,22 @@ def cases() -> dict[str, tuple[TaskSuite, str]]:
     return {**{name: (TOY_GRID, name) for name in learning}, "reach": (TOY_REACH, "ra-dt")}
 
 
-def learn_one(case: str, folder: Path, team: Team = ALONE, fails: bool = False) -> None:
-    """Train a method as one of a team; its state and its log stay in the folder."""
+def learn_one(
+    case: str, folder: Path, group: ProcessGroup = SINGLE_PROCESS, fails: bool = False
+) -> None:
+    """Train a method as one of a group; its state and its log stay in the folder."""
     suite, name = cases()[case]
-    with team.leader_first():
+    with group.rank_zero_first():
         data = folder / "data" / suite.name
-        if team.leads:
+        if group.is_rank_zero:
             toy_dataset(suite, data, episodes=6)
     method = build_method(name, suite.spaces)
     method.prepare(Dataset.open(data))
-    if fails and not team.leads:
+    if fails and not group.is_rank_zero:
         fail_late(method)
-    sinks = (JsonLines(folder / f"{case}.jsonl"),) if team.leads else ()
+    sinks = (JsonLines(folder / f"{case}.jsonl"),) if group.is_rank_zero else ()
     tracker = Tracker(sinks)
-    learn(method, CONFIG, 0, folder / case, tracker, team=team)
+    learn(method, CONFIG, 0, folder / case, tracker, group=group)
     tracker.close()
 
 
@@ -81,16 +83,16 @@ def fail_late(method: Method) -> None:
 
 
 def main(task: str, *words: str) -> int:
-    """Do one task as one process of the team."""
+    """Do one task as one process of the group."""
     torch.set_num_threads(1)
     SUITES._items[TOY_GRID.name] = TOY_GRID
     if task == "radt":
         from radt.cli import main as radt
 
         return radt(words)
-    with joined() as team:
+    with joined_group() as group:
         for case in words[1:]:
-            learn_one(case, Path(words[0]), team, fails=task == "fail")
+            learn_one(case, Path(words[0]), group, fails=task == "fail")
     return 0
 
 
