@@ -69,7 +69,7 @@ def test_importing_radt_registers_environments_and_stays_light() -> None:
 )
 def test_collect_is_a_function_and_a_package(first: str) -> None:
     code = (
-        f"{first}\nimport radt\nfrom radt.collect import CollectConfig, collect\n"
+        f"{first}\nimport radt\nfrom radt.collect import CollectConfig, record_histories\n"
         "assert radt.collect.CollectConfig is CollectConfig\nprint(callable(radt.collect))"
     )
     assert in_fresh_python(code) == "True"

@@ -1,58 +1,49 @@
-"""`radt bench distributed`: what is compared and reported, at a size where speed says nothing."""
+"""`radt bench distributed` at a size where speed says nothing."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from radt.bench import distributed
-from radt.bench.distributed import ONE, THREADS, TWO, bench_distributed, reason, speed_up
-from radt.bench.together import Given, Taken, train
+from radt.bench import DistributedArguments, distributed
+from radt.bench.distributed import (
+    ONE,
+    THREADS,
+    TWO,
+    Given,
+    Taken,
+    bench_distributed,
+    distributed_table,
+    reason,
+    time_updates,
+)
 from radt.distributed import SINGLE_PROCESS
 from radt.experiments.run import RunError
 
-ENV = "dark-room-10x10"
 
+def test_one_and_two_processes_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def launch_here(processes: int, given: Given, folder: Path) -> Taken:
+        folder.mkdir()
+        return time_updates(given, folder, SINGLE_PROCESS)  # does what any number do together
 
-def launch_here(processes: int, given: Given, folder: Path) -> Taken:
-    """Stands in for torchrun: one process does what any number would do together."""
-    folder.mkdir()
-    return train(given, folder, SINGLE_PROCESS)
-
-
-def test_the_record_says_what_was_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.setattr(distributed, "launch", launch_here)
-    monkeypatch.setattr(
-        distributed,
-        "bench_distributed",
-        lambda *words, ray, quiet: bench_distributed(*words, transitions=200, ray=ray, quiet=quiet),
-    )
-    out = tmp_path / "record.json"
-    assert distributed.main(out, ENV, "ra-dt", "smoke", 2, ray=False, quiet=True) == 0
-    record = json.loads(out.read_text())
-    assert list(record["ways"]) == [ONE.name, THREADS.name, TWO.name]
+    asked = DistributedArguments(budget="smoke", updates=2, skip_ray=True)
+    record = bench_distributed(asked, transitions=200)
+    assert list(record["ways"]) == [ONE, THREADS, TWO]
     assert record["largest_weight_difference"] < 1e-5
     assert record["ray"] is None
-    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
+    seconds = {way: record["ways"][way]["seconds"] for way in (ONE, TWO)}
+    assert record["ratio"] == pytest.approx(seconds[ONE] / seconds[TWO])
+    assert distributed_table(record).row_count == 5
 
 
 def test_the_reason_names_what_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = {
-        ONE.name: Taken(1.0, 0.2, 0.0),
-        THREADS.name: Taken(0.8, 0.2, 0.0),
-        TWO.name: Taken(0.5, 0.2, 0.05),
-    }
-    assert speed_up(taken) == 2.0
+    times = {ONE: (1.0, 0.2, 0.0), THREADS: (0.8, 0.2, 0.0), TWO: (0.5, 0.2, 0.05)}
+    taken = {way: Taken(*seconds) for way, seconds in times.items()}
     monkeypatch.setattr(distributed, "cores", lambda: 2)
-    assert "40% is drawing" in reason(taken)
-    assert "10% averaging" in reason(taken)
-    assert "1.25 times as fast" in reason(taken)
-    monkeypatch.setattr(distributed, "cores", lambda: 1)
-    assert reason(taken) == "there is only one core"
+    for share in ("40%", "10%", "1.25 times"):
+        assert share in reason(taken)
 
 
 @pytest.mark.long

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import astuple
 
 import numpy as np
 import pytest
 
-from radt.bench import baseline, collect
-from radt.bench.baseline import (
+from radt.bench import CollectArguments, Resources, collect
+from radt.bench.collect import (
     BaselineJob,
     BaselineRun,
+    Setting,
+    bench_collect,
     build_ppo,
     build_recurrent_ppo,
-    late_return,
+    collect_table,
     learn_tasks,
     scaled,
 )
@@ -24,7 +25,8 @@ from radt.collect import CollectConfig, RecurrentConfig
 from radt.collect.networks import HIDDEN
 from radt.collect.ppo import network_inputs
 from radt.collect.ppo_lstm import RecurrentLearner
-from radt.collect.rollout import StateIndex
+from radt.collect.rollout import StateIndex, late_return
+from radt.engine import LocalEngine
 from radt.envs import SUITES
 from radt.experiments.run import RunError
 
@@ -35,98 +37,50 @@ TINY_RECURRENT = RecurrentConfig(
 SUITE = SUITES["dark-room-10x10"]
 
 
-def fake_baseline(
-    jobs: Sequence[BaselineJob], report: Callable[[BaselineRun], None]
-) -> list[list[BaselineRun]]:
-    """Two processes of 100 transitions/s each."""
-    runs = [
-        [BaselineRun(task, 100 * job.rollouts, job.rollouts, float(task % 2)) for task in job.tasks]
-        for job in jobs
-    ]
-    for process in runs:
-        for run in process:
-            report(run)
-    return runs
-
-
 @pytest.fixture
-def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect, "learn_side_by_side", fake_baseline)
-    tiny = {"ppo": TINY, "ppo-lstm": TINY_RECURRENT}
-    monkeypatch.setattr(collect, "usual_options", lambda env, source, budget: tiny[source])
+def slow_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for processes of 100 transitions/s each, and compares every second task as won."""
+
+    def learned(job: BaselineJob) -> Iterator[tuple[object, ...]]:
+        for task in job.tasks:
+            yield astuple(BaselineRun(task, 100 * job.rollouts, job.rollouts, float(task % 2)))
+
+    monkeypatch.setattr(collect, "learn_tasks", learned)
+    monkeypatch.setattr(collect, "LocalEngine", lambda workers: LocalEngine(1))
 
 
-@pytest.mark.usefixtures("no_processes")
-def test_both_sides_and_their_returns_are_in_the_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dealt: list[BaselineJob] = []
-
-    def watched(
-        jobs: Sequence[BaselineJob], report: Callable[[BaselineRun], None]
-    ) -> list[list[BaselineRun]]:
-        dealt.extend(jobs)
-        return fake_baseline(jobs, report)
-
-    monkeypatch.setattr(collect, "learn_side_by_side", watched)
-    monkeypatch.setattr(collect, "collect", in_this_process)
-    out = tmp_path / "collect.json"
-    assert collect.main(out, quiet=True) == 0
-    record = json.loads(out.read_text())
+@pytest.mark.usefixtures("slow_baseline")
+def test_both_sides_and_their_returns_are_in_the_record() -> None:
+    record = bench_collect(CollectArguments(), Resources(workers=1), TINY)
     ours, theirs, returns = (record[name] for name in ("ours", "stable_baselines3", "returns"))
     assert ours["transitions"] == 80 * 384
-    assert theirs["rate"] == pytest.approx(200)
-    assert theirs["seconds_for_all"] == pytest.approx(80 * 384 / 200)
-    assert record["ratio"] == pytest.approx(ours["steady_rate"] / 200)
-    whole = ours["transitions"] / ours["seconds"] / 200
-    assert record["ratio_of_whole_runs"] == pytest.approx(whole)
+    assert record["ratio"] == pytest.approx(ours["steady_rate"] / 100)
+    assert record["ratio_of_whole_runs"] == pytest.approx(80 * 384 / ours["seconds"] / 100)
     assert returns["tasks"] == [run["task"] for run in theirs["runs"]]
     assert len(set(returns["tasks"])) == 8
     assert set(returns["tasks"]) <= set(SUITE.train_tasks)
     assert returns["stable_baselines3"] == [float(task % 2) for task in returns["tasks"]]
-    inside = returns["interval"]["low"] <= returns["our_mean"] <= returns["interval"]["high"]
-    assert returns["inside"] == inside
-    assert [len(job.tasks) for job in dealt] == [4, 4]
-    assert {job.rollouts for job in dealt} == {2}  # and one to warm up
-    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
+    assert collect_table(record).row_count == 10
 
 
-def in_this_process(suite, config, folder, workers, **how):  # type: ignore[no-untyped-def]
-    from radt.collect import collect as collect_histories
-
-    return collect_histories(suite, config, folder, 1, **how)
-
-
-@pytest.mark.usefixtures("no_processes")
-def test_mazes_are_measured_with_the_lighter_way_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(collect, "collect", in_this_process)
-    out = tmp_path / "collect.json"
-    assert collect.main(out, "maze-runner-15x15", quiet=True) == 0
-    record = json.loads(out.read_text())
+@pytest.mark.usefixtures("slow_baseline")
+def test_mazes_are_measured_with_the_lighter_way_too() -> None:
+    asked = CollectArguments(env="maze-runner-15x15")
+    record = bench_collect(asked, Resources(workers=1), TINY_RECURRENT)
     assert record["source"] == "ppo-lstm"
-    assert record["sb3_contrib"]["rate"] == pytest.approx(200)
     for side in (record, record["light"]):
-        assert side["ours"]["tasks"] == 10  # the 8 that are compared, and work for two workers
-        assert side["ours"]["transitions"] == 10 * 832
-        assert side["ratio"] == pytest.approx(side["ours"]["steady_rate"] / 200)
+        assert side["ours"]["transitions"] == 8 * 832
+        assert side["ratio"] == pytest.approx(side["ours"]["steady_rate"] / 100)
         assert len(side["returns"]["sb3_contrib"]) == len(side["returns"]["ours"]) == 8
-    beside_full = record["light"]["beside_full"]
-    assert beside_full["full"] == record["returns"]["ours"]
-    assert beside_full["ours"] == record["light"]["returns"]["ours"]
-    assert not set(record["returns"]["tasks"]) & set(range(300, 320))
-    said = capsys.readouterr().out.splitlines()
-    assert said[-1] == f"ratio {record['ratio']:.2f}"
-    assert any("ratio, lighter" in line for line in said)
+    assert record["light"]["beside_full"]["full"] == record["returns"]["ours"]
 
 
-@pytest.mark.usefixtures("no_processes")
 def test_without_returns_each_process_learns_one_task() -> None:
-    record = collect.bench_collect(rollouts=3, sb3_rollouts=4, returns=False, workers=1)
+    asked = CollectArguments(rollouts=3, sb3_rollouts=1, skip_returns=True)
+    record = bench_collect(asked, Resources(workers=1), TINY)
     assert record["returns"] is None
     runs = record["stable_baselines3"]["runs"]
-    assert [run["transitions"] for run in runs] == [400]
+    assert [run["transitions"] for run in runs] == [128]
 
 
 def test_the_steady_rate_leaves_out_the_first_and_the_last_rollouts() -> None:
@@ -143,7 +97,7 @@ def test_late_returns_are_those_of_the_last_whole_episodes_within_the_data() -> 
 
 def test_too_few_rollouts_are_refused() -> None:
     with pytest.raises(RunError, match="at least 3"):
-        collect.bench_collect(rollouts=2)
+        bench_collect(CollectArguments(rollouts=2))
 
 
 @pytest.mark.parametrize("env", ["dark-room-10x10", "maze-runner-15x15"])
@@ -151,7 +105,7 @@ def test_a_missing_baseline_says_how_to_get_it(env: str, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     monkeypatch.setitem(sys.modules, "sb3_contrib", None)
     with pytest.raises(RunError, match="pip install"):
-        collect.bench_collect(env)
+        bench_collect(CollectArguments(env=env))
 
 
 def test_the_baseline_sees_what_our_networks_see() -> None:
@@ -175,12 +129,10 @@ def test_the_baseline_has_our_hyper_parameters_and_learns() -> None:
         assert getattr(model, name) == getattr(config, name)
     assert model.policy.optimizer.defaults["eps"] == config.adam_epsilon
     assert model.clip_range(1.0) == config.clip_range
-    started: list[int] = []
-    job = BaselineJob(SUITE, config, (3, 5), rollouts=2)
-    runs = list(learn_tasks(job, lambda: started.append(1)))
+    job = BaselineJob(Setting(SUITE, "ppo", (3, 5), 1), config, (3, 5), rollouts=2)
+    runs = [BaselineRun(*news) for news in learn_tasks(job)]
     assert [(run.task, run.transitions) for run in runs] == [(3, 256), (5, 256)]
     assert all(run.seconds > 0 and run.late_return is not None for run in runs)
-    assert started == [1]
 
 
 def test_the_recurrent_baseline_has_our_hyper_parameters_and_networks() -> None:
@@ -194,8 +146,8 @@ def test_the_recurrent_baseline_has_our_hyper_parameters_and_networks() -> None:
     theirs = sum(weight.numel() for weight in model.policy.parameters())
     unused = (ours.heads.actions - 1) * (HIDDEN + 1)  # outputs of our value network
     assert ours.parameters.values.numel() - unused == theirs
-    job = BaselineJob(suite, config, (3,), rollouts=1, source="ppo-lstm")
-    (run,) = learn_tasks(job, lambda: None)
+    job = BaselineJob(Setting(suite, "ppo-lstm", (3,), 1), config, (3,), rollouts=1)
+    (run,) = (BaselineRun(*news) for news in learn_tasks(job))
     assert (run.task, run.transitions, run.late_return) == (3, 32, None)
     assert "sb3_contrib" in sys.modules
     scaled_room = build_recurrent_ppo(SUITE, 3, config)
@@ -214,13 +166,3 @@ def test_defaults_are_those_of_sb3_contrib() -> None:
     for name in ("clip_range", "ent_coef", "vf_coef", "max_grad_norm"):
         assert getattr(config, name) == theirs[name].default
     assert config.units == signature(MlpLstmPolicy).parameters["lstm_hidden_size"].default
-
-
-@pytest.mark.long
-def test_two_processes_of_stable_baselines3_report_their_runs() -> None:
-    config = CollectConfig(n_steps=128, n_epochs=1, transitions=384)
-    jobs = [BaselineJob(SUITE, config, (task,), rollouts=1) for task in (3, 5)]
-    heard: list[BaselineRun] = []
-    runs = baseline.learn_side_by_side(jobs, heard.append)
-    assert [[run.task for run in process] for process in runs] == [[3], [5]]
-    assert sorted(run.task for run in heard) == [3, 5]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,21 @@ import numpy as np
 import pytest
 import torch
 
-from radt.bench import decide
-from radt.bench.agreement import Agreement, measure_agreement, variant
-from radt.bench.clock import Clock, WatchedEmbedder
+from radt.bench import DecideArguments, decide
+from radt.bench.common import Clock
 from radt.bench.decide import (
-    ALONE,
+    FORWARD,
     WHOLE,
+    Agreement,
+    WatchedEmbedder,
     bench_decide,
-    check_askable,
+    check_weights,
     contestants,
-    plain_for,
+    decide_table,
+    measure_agreement,
     time_scene,
+    variant,
+    without_memory,
 )
 from radt.costs import random_trial, warm_actor
 from radt.experiments.run import RunError
@@ -34,22 +37,11 @@ ENV = "dark-room-10x10"
 
 def test_a_part_inside_another_counts_for_itself_only(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([10.0, 11.0, 14.0, 16.0])  # outer begins, inner begins, inner ends, outer ends
-    monkeypatch.setattr("radt.bench.clock.time.perf_counter", lambda: next(moments))
+    monkeypatch.setattr("radt.bench.common.time.perf_counter", lambda: next(moments))
     clock = Clock()
     with clock.part("outer"), clock.part("inner"):
         pass
     assert clock.seconds == {"inner": 3.0, "outer": 3.0}
-
-
-def test_a_watched_function_still_answers() -> None:
-    class Adder:
-        def add(self, a: int, b: int = 1) -> int:
-            return a + b
-
-    adder, clock = Adder(), Clock()
-    clock.watch(adder, "add", "sum")
-    assert adder.add(2, b=3) == 5
-    assert set(clock.seconds) == {"sum"}
 
 
 def test_watching_an_embedder_changes_nothing() -> None:
@@ -103,7 +95,7 @@ def test_a_variant_asks_as_often_as_it_is_told(rng: np.random.Generator) -> None
 def test_everybody_is_timed_against_the_forward_pass_alone() -> None:
     timings = {timing.who: timing for timing in time_scene(ENV, "smoke", 2, "fused", 2, "cpu")}
     assert list(timings) == list(contestants(ENV, "smoke", "cpu"))
-    alone = timings[ALONE].policy
+    alone = timings[FORWARD].policy
     for timing in timings.values():
         parts = timing.embed + timing.search + timing.policy + timing.rest
         assert timing.whole == pytest.approx(parts)
@@ -120,43 +112,33 @@ def test_steps_beyond_a_trial_are_refused() -> None:
         time_scene(ENV, "smoke", 1, "fused", 51, "cpu")
 
 
-def test_the_record_is_written_and_the_ratio_comes_last(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def small(
-        env: str, steps: int, device: str, quiet: bool, weights: Path | None
-    ) -> dict[str, Any]:
-        return bench_decide(env, (("smoke", 1),), steps, 2, 2, device, quiet, weights)
-
-    monkeypatch.setattr(decide, "bench_decide", small)
+def test_both_kinds_of_attention_are_in_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     alike = Agreement(decisions=5, same_chunk=0.8, same_action=1.0, cosine=0.99)
     monkeypatch.setattr(decide, "measure_agreement", lambda *args: alike)
-    out = tmp_path / "decide.json"
-    assert decide.main(out, ENV, steps=1, quiet=True) == 0
-    record = json.loads(out.read_text())
+    record = bench_decide(DecideArguments(steps=1), scenes=(("smoke", 1),))
     attentions = [timing["attention"] for timing in record["timings"]]
     assert attentions == ["fused"] * (len(attentions) // 2) + ["math"] * (len(attentions) // 2)
     whole = next(timing for timing in record["timings"] if timing["who"] == WHOLE)
     assert record["ratio"] == whole["ratio"]
-    assert record["agreement"]["decisions"] == 5
-    assert (record["agreement"]["method"], record["agreement"]["weights"]) == ("ra-dt+", "shipped")
-    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
+    found = record["agreement"]
+    assert (found["decisions"], found["method"], found["weights"]) == (5, "ra-dt+", "shipped")
+    assert decide_table(record).row_count == len(attentions)
 
 
 def test_weights_of_another_room_are_refused() -> None:
     with pytest.raises(RunError, match="give a run of ra-dt in dark-room-20x20"):
-        bench_decide("dark-room-20x20", weights=shipped(ENV))
+        bench_decide(DecideArguments(env="dark-room-20x20", weights=shipped(ENV)))
     legs: Any = untrained(context_len=6)
     options = legs.method.options
     once = dataclasses.replace(options.memory, retrieve_every=0)
     start = dataclasses.replace(options.training, from_start=True)
     legs.method.options = dataclasses.replace(options, memory=once, training=start, legs=True)
     with pytest.raises(RunError, match="may ask at every step"):
-        check_askable(legs, legs.card.env)
+        check_weights(legs, legs.card.env)
 
 
 def test_a_memory_is_weighed_against_a_window_that_moves_alike() -> None:
     methods = contestants(ENV, "smoke", "cpu")
-    assert {plain_for(who) for who in methods} == {"dt", "dt, moves by 25"}
-    assert plain_for("ra-dt, every 25, moves by 25") == "dt, moves by 25"
-    assert plain_for(WHOLE) == plain_for("ad, cache") == "dt"
+    assert {without_memory(who) for who in methods} == {"dt", "dt, moves by 25"}
+    assert without_memory("ra-dt, every 25, moves by 25") == "dt, moves by 25"
+    assert without_memory(WHOLE) == without_memory("ad, cache") == "dt"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,32 @@ import numpy as np
 import pytest
 import torch
 
-from radt import cli
-from radt.bench import memory
-from radt.bench.histories import made_up_histories
-from radt.bench.memory import Asked, Place, bench_memory, content_bytes, plan, read_all, too_large
-from radt.bench.memory_bytes import held_bytes
-from radt.bench.memory_claims import claims, fastest_by_size
-from radt.bench.memory_filled import filled_index, filled_memory
-from radt.bench.memory_keys import RealKeys, real_keys, turned, walked
-from radt.bench.memory_reads import (
+from radt.bench import MemoryArguments, memory
+from radt.bench.common import made_up_folder
+from radt.bench.memory import (
+    MemoryRecord,
     Read,
-    exact_kth,
-    flat_against_faiss,
-    measure,
-    milliseconds,
+    bench_memory,
+    claims,
+    content_bytes,
+    fastest_by_size,
+    measure_read,
+    memory_table,
+    read_all,
     taking_turns,
+    too_large,
 )
-from radt.bench.memory_record import MemoryRecord
+from radt.bench.memory_keys import (
+    K,
+    RealKeys,
+    filled_index,
+    filled_memory,
+    held_bytes,
+    real_keys,
+    turned,
+    walked,
+)
+from radt.bench.memory_server import ServerArguments, measure_server
 from radt.data import Dataset
 from radt.envs import SUITES
 from radt.experiments.run import RunError
@@ -35,6 +44,7 @@ from radt.loading import load, shipped
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.windows import up_to
 from radt.track import Tracker
+from tests.memory.postgres import needs_server, running_server
 from tests.memory.toy_data import toy_embedder
 from tests.toys import TOY_GRID
 
@@ -43,8 +53,8 @@ SUITE = SUITES["dark-room-10x10"]
 
 @pytest.fixture(scope="module")
 def dataset() -> Any:
-    with made_up_histories(SUITE, 200) as made_up:
-        yield made_up
+    with made_up_folder(SUITE, 200) as folder:
+        yield Dataset.open(folder, in_memory=True)
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +134,8 @@ def test_a_measured_memory_finds_what_its_index_does(like: Memory) -> None:
 
 def test_an_exact_index_finds_all_and_a_read_is_described(like: Memory) -> None:
     real = some_keys()
-    kth = exact_kth(real, 400, 8)
-    read = measure("flat", real, 400, 8, kth, like)
+    kth = filled_index("flat", real, 400, 8)[0].search(real.asked(8), K)[0][:, -1:]
+    read = measure_read("flat", real, 400, 8, kth, like)
     assert read.recall == 1
     assert read.searched == "every key"
     assert 0 < read.p50_ms <= read.p99_ms
@@ -133,7 +143,7 @@ def test_an_exact_index_finds_all_and_a_read_is_described(like: Memory) -> None:
     assert read.bytes_per_entry == read.ram_bytes / 400
     table = 8 * 4 + 8 + 4 + 8 + 8 + 1 + 8  # key, length, inverse, id, task, living, row of the task
     assert read.ram_bytes == 400 * (table + 6 * 8 + 4 + 8)  # columns of the entry, its number
-    blind = measure("flat", real, 400, 8, kth + 1, like)
+    blind = measure_read("flat", real, 400, 8, kth + 1, like)
     assert blind.recall == 0
     assert blind.ram_bytes == read.ram_bytes, "what was freed before counts for nothing"
 
@@ -148,16 +158,8 @@ def test_what_faiss_holds_is_counted(like: Memory, name: str, size: int) -> None
     assert whole - without > size * 8
 
 
-def test_copies_of_what_is_left_are_counted() -> None:
-    index, _ = filled_index("flat", some_keys(), 300, 8)
-    before = index.table.nbytes  # type: ignore[attr-defined]
-    index.remove(torch.arange(10))
-    index.search(torch.ones(4, 8), 5, torch.arange(4))
-    assert index.table.nbytes == before + 290 * 8  # type: ignore[attr-defined]
-
-
 def test_reads_take_turns_with_queries_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("radt.bench.memory_reads.WARM_UP", 2)
+    monkeypatch.setattr(memory, "WARM_UP", 2)
     asked = list[tuple[str, int]]()
     ways = {name: lambda at, name=name: asked.append((name, at)) for name in ("ours", "raw")}
     spent = taking_turns(ways, count=4)
@@ -165,16 +167,8 @@ def test_reads_take_turns_with_queries_far_apart(monkeypatch: pytest.MonkeyPatch
     assert {name: len(times) for name, times in spent.items()} == {"ours": 4, "raw": 4}
 
 
-def test_reads_stop_when_it_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("radt.bench.memory_reads.LONGEST", 0.0)
-    asked = list[int]()
-    spent = milliseconds(asked.append, count=50)
-    assert asked == list(range(40))  # 20 to warm up, then 20 that are timed
-    assert len(spent) == 20
-
-
 def test_flat_and_faiss_find_the_same() -> None:
-    compared = flat_against_faiss(some_keys(), 700, 16, queries=20, repeats=1)
+    compared = memory.flat_against_faiss(some_keys(), 700, 16, queries=20, repeats=1)
     assert compared["queries"] == 20
     assert compared["largest_difference"] < 1e-5
     seconds = compared["seconds"]
@@ -202,88 +196,92 @@ def test_claims_are_about_the_fastest_index_that_finds_enough() -> None:
         (1000, "faiss-ivf"),
     ]
     recall, slower, interface, own_task, flat = claims(reads, 5.0)
-    assert (recall.reached, recall.holds) == (0.95, True)
-    assert slower.reached == pytest.approx(3.5)
-    assert str(slower) == (
-        "p50 at 1,000 entries (faiss-ivf) over that at 10 (faiss-ivf), the fastest of each: 3.500, "
-        "must be at most 4: holds"
-    )
-    assert (interface.reached, interface.holds) == (8.0, False)
-    assert own_task.holds
-    assert flat.holds
+    assert (recall["reached"], recall["holds"]) == (0.95, True)
+    assert slower["reached"] == pytest.approx(3.5)
+    assert (interface["reached"], interface["holds"]) == (8.0, False)
+    assert own_task["holds"]
+    assert flat["holds"]
     _, slower, *_, flat = claims(reads[:4], 3.9)
-    assert not slower.holds
-    assert not flat.holds
-    assert "DOES NOT HOLD" in str(flat)
-    assert not claims([a_read(), a_read(size=99, recall=0.9)])[0].holds  # nothing for 99
+    assert not slower["holds"]
+    assert "DOES NOT HOLD" in flat["said"]
+    assert not claims([a_read(), a_read(size=99, recall=0.9)])[0]["holds"]  # nothing for 99
 
 
-def test_an_interface_may_cost_a_fifth_or_a_tenth_of_a_millisecond() -> None:
-    assert a_read(p50_ms=0.13, raw_p50_ms=0.04).interface_fits
-    assert not a_read(p50_ms=0.15, raw_p50_ms=0.04).interface_fits
-    assert a_read(p50_ms=11.9, raw_p50_ms=10.0).interface_fits
-    assert not a_read(p50_ms=12.1, raw_p50_ms=10.0).interface_fits
+@pytest.mark.parametrize(
+    ("ours", "raw", "holds"),
+    [(0.13, 0.04, True), (0.15, 0.04, False), (11.9, 10.0, True), (12.1, 10.0, False)],
+)
+def test_an_interface_may_cost_a_fifth_or_a_tenth_of_a_millisecond(
+    ours: float, raw: float, holds: bool
+) -> None:
+    assert claims([a_read(p50_ms=ours, raw_p50_ms=raw)])[1]["holds"] == holds
 
 
 def test_what_does_not_fit_is_skipped_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert too_large(Place(8, 1000, "flat")) is None
-    assert "hours" in str(too_large(Place(64, 10_000_000, "faiss-hnsw")))
+    assert too_large(8, 1000, "flat") is None
+    assert "hours" in str(too_large(64, 10_000_000, "faiss-hnsw"))
     monkeypatch.setattr(memory, "free_memory", lambda: 2**20)
     record = MemoryRecord(tmp_path / "record.json", {})
-    asked = Asked(sizes=[100, 100_000], indexes=["flat"])
-    assert plan(record, asked, width=8) == [Place(8, 100, "flat")]
+    assert record.plan([(8, 100, "flat"), (8, 100_000, "flat")]) == [(8, 100, "flat")]
     assert [(item["size"], item["index"]) for item in record.skipped] == [(100_000, "flat")]
     assert "GiB" in record.skipped[0]["reason"]
 
 
 def test_a_benchmark_goes_on_from_what_was_measured(tmp_path: Path, like: Memory) -> None:
-    file, asked = tmp_path / "record.json", Asked(sizes=[100, 200], indexes=["flat", "auto"])
-    record = MemoryRecord.open(file, {"embedder": "a"})
-    todo = plan(record, asked, width=8)
-    read_all(todo[:3], some_keys(), like, record, Tracker())  # then it is broken off
-    again = MemoryRecord.open(file, {"embedder": "a"})
+    file = tmp_path / "record.json"
+    spots = [(8, size, index) for size in (100, 200) for index in ("flat", "auto")]
+    record = MemoryRecord(file, {"embedder": "a"})
+    assert record.plan(spots) == spots
+    read_all(spots[:3], some_keys(), like, record, Tracker())  # then it is broken off
+    again = MemoryRecord(file, {"embedder": "a"})
     assert again.reads == record.reads
-    assert plan(again, asked, width=8) == todo[3:] == [Place(8, 200, "auto")]
+    assert again.plan(spots) == spots[3:]
     with pytest.raises(RunError, match=r"embedder: 'a' in the file, 'b' here.*another --out"):
-        MemoryRecord.open(file, {"embedder": "b"})
+        MemoryRecord(file, {"embedder": "b"})
     file.write_text('{"reads": [1]}')
     with pytest.raises(RunError, match="is no record of this benchmark"):
-        MemoryRecord.open(file, {"embedder": "a"})
+        MemoryRecord(file, {"embedder": "a"})
 
 
 def test_content_is_counted_as_it_is_collected() -> None:
     assert content_bytes(SUITE.spaces, 50) == 100 * (2 + 1 + 4)  # states, action, reward
 
 
-def test_the_record_is_written_and_the_ratio_comes_last(
-    dataset: Dataset,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_reads_are_measured_and_written_down(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "_dataset", lambda folder: dataset)
-
-    def small(out: Path, asked: Asked, quiet: bool) -> dict[str, Any]:
-        return bench_memory(out, asked, (300, 64, 8), quiet)
-
-    monkeypatch.setattr(memory, "bench_memory", small)
-    out = tmp_path / "memory.json"
-    words = ["--sizes", "300", "--reads", "25", "--real", "200", "--indexes", "flat,auto"]
-    verb = cli.parse(["bench", "memory", *words, "--out", str(out), "--quiet"])
-    verb.execute()
-    record = json.loads(out.read_text())
+    asked = MemoryArguments(
+        sizes="300", reads=25, real=200, indexes="flat,auto", out=tmp_path / "memory.json"
+    )
+    record = bench_memory(asked, flat=(300, 64, 8))
+    assert json.loads(asked.out.read_text())["reads"] == record["reads"]
     found = [(read["size"], read["index"], read["recall"]) for read in record["reads"]]
     assert found == [(300, "flat", 1.0), (300, "auto", 1.0)]
     assert [read["real"] for read in record["reads"]] == [200, 200]
-    assert record["content_bytes"] == 700
     assert record["ratio"] == record["flat"]["times_as_fast"]
-    assert capsys.readouterr().out.splitlines()[-1] == f"ratio {record['ratio']:.2f}"
+    assert memory_table(record).row_count == 2
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="radt collect dark-room-10x10"):
-        bench_memory(tmp_path / "record.json", Asked(data=tmp_path))
+        bench_memory(MemoryArguments(data=tmp_path))
     with pytest.raises(RunError, match="--sizes must be whole numbers"):
-        replace(cli.parse(["bench", "memory"]), sizes="10k").execute()  # type: ignore[call-arg]
+        bench_memory(MemoryArguments(sizes="10k"))
+
+
+@needs_server
+def test_a_server_is_measured_and_left_as_it_was(like: Memory) -> None:
+    server = running_server()
+    asked = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'radt_bench%'"
+    (before,) = server.admin(asked)
+    measured = measure_server(like, ServerArguments(sizes=(3, 60), reads=2))
+    assert server.admin(asked) == [before]
+    assert measured["entries"] == 63
+    assert [cost["entries"] for cost in measured["search_in_task"]] == [3, 60]
+    assert measured["disk_bytes_per_entry"] > 100
+    assert measured["fsync"] == "off"
+    times = ("read_chunk_p50_ms", "write_trial_p50_ms", "open_seconds")
+    assert all(measured[name] > 0 for name in times)

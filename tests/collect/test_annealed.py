@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from radt.collect import AnnealedOptions, CollectError, collect
+from radt.collect import AnnealedOptions, CollectError, record_histories
 from radt.collect.annealed import act_out
 from radt.data import Dataset, card, render
 from radt.envs.suite import SUITES, Oracle
@@ -20,7 +20,7 @@ OPTIONS = AnnealedOptions(tasks=3, episodes=40)
 
 def record(env: str, folder: Path, options: AnnealedOptions = OPTIONS) -> Dataset:
     suite = SUITES[env]
-    return Dataset.open(collect(suite, options, folder, quiet=True, source="annealed"))
+    return Dataset.open(record_histories(suite, options, folder, quiet=True, source="annealed"))
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_impossible_options_are_refused(change: dict[str, Any], message: str) ->
 
 def test_where_no_best_action_is_known_it_cannot_act(tmp_path: Path) -> None:
     with pytest.raises(CollectError, match=r"'toy-encoded' does not know best actions"):
-        collect(TOY_ENCODED, OPTIONS, tmp_path, source="annealed")
+        record_histories(TOY_ENCODED, OPTIONS, tmp_path, source="annealed")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radt.collect import lstm
-from radt.collect.lstm import Memory, make_tape
-from radt.collect.sequences import cut_sequences
+from radt.collect.lstm import LSTMState, make_tape
+from radt.collect.ppo_lstm import cut_sequences
 
 NETS, INPUTS, UNITS = 3, 2, 5
 FIRST = slice(None, INPUTS)
@@ -43,10 +43,10 @@ def random(*shape: int) -> torch.Tensor:
 
 
 def by_torch(
-    network: torch.nn.LSTM, states: torch.Tensor, keep: torch.Tensor, memory: Memory
+    network: torch.nn.LSTM, states: torch.Tensor, keep: torch.Tensor, carry: LSTMState
 ) -> torch.Tensor:
     """Run one sequence [T, inputs]; where `keep` is 0 it starts anew from nothing."""
-    carried = (memory.hidden[None, None], memory.cells[None, None])
+    carried = (carry.hidden[None, None], carry.cells[None, None])
     outputs = []
     for state, kept in zip(states, keep, strict=True):
         carried = (carried[0] * kept, carried[1] * kept)
@@ -60,19 +60,19 @@ def by_torch(
 def test_outputs_and_gradients_equal_torch(lanes: int, starts: tuple[int, ...]) -> None:
     steps = 6
     weights = random(NETS, INPUTS + 2 + UNITS, 4 * UNITS)
-    memories = {start: Memory(*random(2, NETS, lanes, UNITS)) for start in starts}
+    carries = {start: LSTMState(*random(2, NETS, lanes, UNITS)) for start in starts}
     tape = make_tape(NETS, steps, lanes, INPUTS, UNITS, torch.float64)
     tape.inputs[..., FIRST] = random(NETS, steps * lanes, INPUTS)
     tape.keep[:] = torch.rand(tape.keep.shape) > 0.3
-    lstm.forward(weights, tape.steps, memories)
+    lstm.forward_steps(weights, tape.steps, carries)
     tape.arriving[:] = random(*tape.arriving.shape)
     mine = torch.empty_like(weights)
-    lstm.backward(weights, tape, memories, mine)
+    lstm.backward_steps(weights, tape, carries, mine)
     for net in range(NETS):
         network, loss = twin(weights[net]), torch.zeros((), dtype=torch.float64)
         for (start, stop), lane in product(pairwise((*starts, steps)), range(lanes)):
             own = torch.arange(start, stop) * lanes + lane
-            first = Memory(*(part[net, lane] for part in memories[start]))
+            first = LSTMState(*(part[net, lane] for part in carries[start]))
             states, keep = tape.inputs[net, own, FIRST], tape.keep[net, own, 0]
             expected = by_torch(network, states, keep, first)
             torch.testing.assert_close(tape.outputs[net, own, :-1], expected)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from radt.collect.loss import output_gradients
-from radt.collect.minibatch import Experience, minibatches, normalise, of_samples
 from radt.collect.networks import HIDDEN, POLICY, VALUE, ActorCritics, Adam, orthogonal
 from radt.collect.ppo import (
     CollectConfig,
@@ -17,7 +15,8 @@ from radt.collect.ppo import (
     network_inputs,
     paper_config,
 )
-from radt.collect.rollout import Actor, Rollout, StateIndex, advantages
+from radt.collect.ppo_loss import Experience, minibatches, normalise, of_samples, output_gradients
+from radt.collect.rollout import Rollout, Runner, StateIndex, advantages
 from radt.envs import SUITES
 from radt.spaces import StateSpace
 
@@ -218,18 +217,18 @@ def test_state_numbers_and_inputs() -> None:
 
 def test_a_rollout_follows_its_tables_and_the_environment() -> None:
     suite = SUITES["dark-room-10x10"]
-    actor = Actor(suite.make_vec((0, 1)), [0, 1], StateIndex(suite.spaces.state).of)
+    runner = Runner(suite.make_vec((0, 1)), [0, 1], StateIndex(suite.spaces.state).of)
     tables = np.zeros((2, 100, 5))
     tables[0, :, 1] = 1.0  # right
     tables[1, :, 2] = 1.0  # down
-    rollout = actor.rollout(tables, np.random.default_rng(0).random((205, 2)))
+    rollout = runner.rollout(tables, np.random.default_rng(0).random((205, 2)))
     assert (rollout.actions == [1, 2]).all()
     assert rollout.states[:12, 0].tolist() == [*range(10), 9, 9]
     assert rollout.states[:12, 1].tolist() == [*range(0, 100, 10), 90, 90]
     assert np.flatnonzero(rollout.terminated[:, 0]).tolist() == [99, 199]
     assert rollout.states[100].tolist() == [0, 0]
     assert rollout.next_states[99].tolist() == [9, 90]
-    assert actor.states.tolist() == [5, 50]
+    assert runner.states.tolist() == [5, 50]
 
 
 def test_same_seed_same_arrays_and_other_tasks_do_not_matter() -> None:

@@ -12,12 +12,11 @@ import pytest
 import torch
 from torch import nn
 
-from radt.collect import CollectError, RecurrentConfig, Request, collect
+from radt.collect import CollectError, RecurrentConfig, Request, record_histories
 from radt.collect.groups import group_jobs, next_wave, record_learning
 from radt.collect.networks import POLICY, VALUE
 from radt.collect.parts import part_path
-from radt.collect.ppo_lstm import RecurrentLearner
-from radt.collect.sequences import cut_sequences
+from radt.collect.ppo_lstm import RecurrentLearner, cut_sequences
 from radt.data import Dataset
 from radt.engine import LocalEngine
 from radt.envs.suite import SUITES
@@ -75,53 +74,53 @@ def make_learner(config: RecurrentConfig = CONFIG) -> RecurrentLearner:
     return RecurrentLearner(TOY_ENCODED, TASKS, config)
 
 
-def live(learner: RecurrentLearner, seed: int = 0) -> Any:
+def roll_out(learner: RecurrentLearner, seed: int = 0) -> Any:
     uniforms = np.random.default_rng(seed).random((STEPS, len(TASKS), ENVS))
-    return learner.acting.live(uniforms)
+    return learner.runner.rollout(uniforms)
 
 
-def column(lived: Any, task: int, env: int) -> tuple[torch.Tensor, np.ndarray]:
+def column(recorded: Any, task: int, env: int) -> tuple[torch.Tensor, np.ndarray]:
     """Return what one environment showed, and where its episodes begin."""
     rows = np.arange(STEPS) * ENVS + env
-    return lived.inputs[task, rows], lived.keep[task, rows].numpy() == 0
+    return recorded.inputs[task, rows], recorded.keep[task, rows].numpy() == 0
 
 
 def test_acting_equals_a_network_of_its_own() -> None:
     learner = make_learner()
-    live(learner, seed=1)  # so that memories and episodes are in the middle
-    before = learner.acting.memory
-    lived = live(learner)
-    rollout = lived.rollout
+    roll_out(learner, seed=1)  # so that memories and episodes are in the middle
+    before = learner.runner.carry
+    recorded = roll_out(learner)
+    rollout = recorded.rollout
     assert rollout.truncated.any()
     for task in range(len(TASKS)):
         policy, value = (Twin(learner, task, which) for which in (POLICY, VALUE))
         for env in range(ENVS):
-            states, begun = column(lived, task, env)
+            states, begun = column(recorded, task, env)
             slot = task * ENVS + env
             assert begun[1:].tolist() == rollout.ends[:-1, slot].tolist()
             own = [(part[2 * task + which, env][None]) for which in (0, 1) for part in before]
             odds = policy(states, begun, *own[:2]).softmax(dim=1)
             taken = odds[torch.arange(STEPS), torch.from_numpy(rollout.actions[:, slot])]
             np.testing.assert_allclose(
-                taken.detach(), lived.probabilities[:, task, env], rtol=1e-4, atol=1e-6
+                taken.detach(), recorded.probabilities[:, task, env], rtol=1e-4, atol=1e-6
             )
             values = value(states, begun, *own[2:])[:, 0]
-            np.testing.assert_allclose(values.detach(), lived.values[:, task, env], atol=1e-5)
+            np.testing.assert_allclose(values.detach(), recorded.values[:, task, env], atol=1e-5)
 
 
 def test_what_was_cut_off_is_valued_by_its_last_state() -> None:
     learner = make_learner()
-    lived = live(learner)
-    rollout = lived.rollout
+    recorded = roll_out(learner)
+    rollout = recorded.rollout
     for task in range(len(TASKS)):
         value = Twin(learner, task, VALUE)
         for env in range(ENVS):
-            states, begun = column(lived, task, env)
+            states, begun = column(recorded, task, env)
             slot = task * ENVS + env
             blank = torch.zeros(1, UNITS)
             for step in range(STEPS):
                 if step + 1 < STEPS and not rollout.ends[step, slot]:
-                    expected = lived.values[step + 1, task, env]
+                    expected = recorded.values[step + 1, task, env]
                 elif not rollout.ends[step, slot]:
                     continue
                 else:
@@ -129,11 +128,11 @@ def test_what_was_cut_off_is_valued_by_its_last_state() -> None:
                     shown = torch.cat([states[: step + 1], last])
                     anew = [*begun[: step + 1], False]
                     expected = value(shown, anew, blank, blank)[-1, 0].item()
-                found = lived.values_after[step, task, env]
+                found = recorded.values_after[step, task, env]
                 assert found == pytest.approx(expected, abs=1e-5)
 
 
-def plain_loss(twins: list[Twin], lived: Any, experience: Any, batch: Any, task: int) -> Any:
+def plain_loss(twins: list[Twin], recorded: Any, experience: Any, batch: Any, task: int) -> Any:
     """PPO's loss of one task, sequence by sequence, as sb3-contrib writes it."""
     ratios, entropies, squares, gains = [], [], [], []
     advantage = torch.from_numpy(experience.advantages[task, batch.rows]).float()
@@ -143,11 +142,11 @@ def plain_loss(twins: list[Twin], lived: Any, experience: Any, batch: Any, task:
     ranges = pairwise((*batch.starts, STEPS))
     for (begin, stop), lane in product(ranges, range(laid.shape[1])):
         start, own = batch.starts[begin], laid[begin:stop, lane]
-        states, begun = lived.inputs[task, own], lived.keep[task, own] == 0
+        states, begun = recorded.inputs[task, own], recorded.keep[task, own] == 0
         outputs = []
         for which, twin in enumerate(twins):
             net, env = 2 * task + which, start.envs[lane]
-            kept = [part[start.step, net, env][None] for part in lived.memory]
+            kept = [part[start.step, net, env][None] for part in recorded.carry]
             outputs.append(twin(states, begun, *kept))
         policy = torch.distributions.Categorical(logits=outputs[POLICY])
         actions = torch.from_numpy(experience.actions[task, own])
@@ -179,19 +178,19 @@ def flat(twin: Twin) -> list[torch.Tensor]:
 @pytest.mark.parametrize("place", [0, 4, STEPS + 9, 3 * STEPS])
 def test_one_update_equals_a_plain_one_per_task(place: int) -> None:
     learner = make_learner()
-    live(learner, seed=1)
-    lived = live(learner)
+    roll_out(learner, seed=1)
+    recorded = roll_out(learner)
     for _ in range(3):  # away from the acting policy, so that ratios are clipped
-        drifted = lived.experience(CONFIG.gamma, CONFIG.gae_lambda)
+        drifted = recorded.experience(CONFIG.gamma, CONFIG.gae_lambda)
         for batch in cut_sequences(STEPS, ENVS, CONFIG.batch_size, 7):
-            learner.update(lived, drifted, batch)
-    experience = lived.experience(CONFIG.gamma, CONFIG.gae_lambda)
+            learner.update(recorded, drifted, batch)
+    experience = recorded.experience(CONFIG.gamma, CONFIG.gae_lambda)
     for batch in cut_sequences(STEPS, ENVS, CONFIG.batch_size, place):
         twins = [[Twin(learner, task, which) for which in (POLICY, VALUE)] for task in (0, 1)]
         for task, pair in enumerate(twins):
-            plain_loss(pair, lived, experience, batch, task).backward()
+            plain_loss(pair, recorded, experience, batch, task).backward()
             nn.utils.clip_grad_norm_([p for twin in pair for p in twin.parameters()], 0.5)
-        learner.update(lived, experience, batch)
+        learner.update(recorded, experience, batch)
         for task, pair in enumerate(twins):
             for which, twin in enumerate(pair):
                 blocks = learner.networks.parameters.gradient_blocks
@@ -226,7 +225,7 @@ def maze_config(**changes: Any) -> RecurrentConfig:
 
 def test_episodes_of_several_mazes_are_stored_as_they_were_lived(tmp_path: Path) -> None:
     suite = SUITES["maze-runner-15x15"]
-    collect(suite, maze_config(), tmp_path, workers=1, quiet=True, source="ppo-lstm")
+    record_histories(suite, maze_config(), tmp_path, workers=1, quiet=True, source="ppo-lstm")
     dataset = Dataset.open(tmp_path)
     assert dataset.manifest.source == "ppo-lstm"
     assert dataset.tasks == (0, 1, 2)
@@ -302,6 +301,6 @@ def test_impossible_options_are_refused(change: dict[str, Any], message: str) ->
 
 def test_tasks_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CollectError, match="not images"):
-        collect(TOY_IMAGE, CONFIG, tmp_path, source="ppo-lstm")
+        record_histories(TOY_IMAGE, CONFIG, tmp_path, source="ppo-lstm")
     with pytest.raises(CollectError, match="discrete actions"):
-        collect(TOY_REACH, CONFIG, tmp_path, source="ppo-lstm")
+        record_histories(TOY_REACH, CONFIG, tmp_path, source="ppo-lstm")

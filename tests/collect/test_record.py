@@ -21,9 +21,10 @@ from radt.collect import (
     CollectError,
     CollectProgress,
     RecurrentConfig,
-    collect,
+    record_histories,
 )
-from radt.collect.parts import PARTS, identity, part_path, plan, read_part, read_parts
+from radt.collect.parts import PARTS, part_path, read_part, read_parts
+from radt.collect.record import collection_plan, plan_identity
 from radt.data import read_manifest
 from radt.envs import SUITES, DarkRoomSuite
 from radt.files import locked
@@ -63,7 +64,7 @@ def hashes(folder: Path) -> list[tuple[int, str]]:
 
 def record(source: str, folder: Path, **how: Any) -> Path:
     how = {"workers": 1, "quiet": True, **how}
-    return collect(tiny_suite(), CONFIGS[source], folder, source=source, **how)
+    return record_histories(tiny_suite(), CONFIGS[source], folder, source=source, **how)
 
 
 @pytest.fixture(scope="module", params=list(CONFIGS))
@@ -132,10 +133,12 @@ def collect_with_kills(
                 raise Killed
 
         try:
-            collect(suite, CONFIGS[source], folder, workers=1, progress=stop, source=source)
+            record_histories(
+                suite, CONFIGS[source], folder, workers=1, progress=stop, source=source
+            )
         except Killed:
             continue
-    collect(suite, CONFIGS[source], folder, workers=1, quiet=True, source=source)
+    record_histories(suite, CONFIGS[source], folder, workers=1, quiet=True, source=source)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -157,7 +160,7 @@ def test_only_the_last_part_holds_a_learner(source: str, tmp_path: Path) -> None
 
     with pytest.raises(Killed):
         record(source, tmp_path, progress=stop)
-    plan_hash = identity(plan(tiny_suite(), CONFIGS[source], source))
+    plan_hash = plan_identity(collection_plan(tiny_suite(), CONFIGS[source], source))
     first, last = read_parts(tmp_path / PARTS, 0, plan_hash)[-2:]
     assert not first.learner
     assert {"parameters", "mean", "square", "steps"} <= set(last.learner)
@@ -165,7 +168,7 @@ def test_only_the_last_part_holds_a_learner(source: str, tmp_path: Path) -> None
 
 def test_noisy_environments_resume_too(tmp_path: Path) -> None:
     suite = tiny_suite("dark-room-10x10-slip")
-    collect(suite, CONFIG, tmp_path / "whole", workers=1, quiet=True)
+    record_histories(suite, CONFIG, tmp_path / "whole", workers=1, quiet=True)
     collect_with_kills(tmp_path / "killed", suite, kills=6, seed=2)
     assert hashes(tmp_path / "killed") == hashes(tmp_path / "whole")
 
@@ -173,7 +176,7 @@ def test_noisy_environments_resume_too(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from radt.collect import collect
+from radt.collect import record_histories
 from tests.collect.test_record import record
 
 if __name__ == "__main__":
@@ -220,24 +223,24 @@ def test_a_finished_dataset_is_left_alone(source: str, finished: Path) -> None:
 def test_another_configuration_is_refused(source: str, finished: Path, tmp_path: Path) -> None:
     other: Any = replace(CONFIGS[source], seed=1)
     with pytest.raises(CollectError, match=r"config.seed: 0 there, 1 now"):
-        collect(tiny_suite(), other, finished, quiet=True, source=source)
+        record_histories(tiny_suite(), other, finished, quiet=True, source=source)
     with pytest.raises(CollectError, match=rf"source: '{source}' there, 'annealed' now"):
-        collect(tiny_suite(), AnnealedOptions(), finished, quiet=True, source="annealed")
+        record_histories(tiny_suite(), AnnealedOptions(), finished, quiet=True, source="annealed")
 
     def stop(_: CollectProgress) -> None:
         raise Killed
 
     with pytest.raises(Killed):
-        collect(tiny_suite(), CONFIG, tmp_path, workers=1, progress=stop)
+        record_histories(tiny_suite(), CONFIG, tmp_path, workers=1, progress=stop)
     with pytest.raises(CollectError, match=r"unfinished collection .*config.gamma: 0.99 there"):
-        collect(tiny_suite(), replace(CONFIG, gamma=0.9), tmp_path, quiet=True)
+        record_histories(tiny_suite(), replace(CONFIG, gamma=0.9), tmp_path, quiet=True)
 
 
 def test_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
     path = part_path(tmp_path, 0, 0)
     path.write_bytes(b"not a part")
     with pytest.raises(CollectError, match=r"group-000-part-000.safetensors.*Delete it"):
-        read_part(path, identity(plan(tiny_suite(), CONFIG)))
+        read_part(path, plan_identity(collection_plan(tiny_suite(), CONFIG)))
 
 
 def test_two_collectors_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -245,14 +248,14 @@ def test_two_collectors_do_not_share_a_folder(tmp_path: Path) -> None:
         locked(tmp_path / ".collect.lock", wait=False),
         pytest.raises(CollectError, match="another process is collecting"),
     ):
-        collect(tiny_suite(), CONFIG, tmp_path, quiet=True)
+        record_histories(tiny_suite(), CONFIG, tmp_path, quiet=True)
 
 
 def test_workers_must_be_positive(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 1, not 0"):
-        collect(tiny_suite(), CONFIG, tmp_path, workers=0)
+        record_histories(tiny_suite(), CONFIG, tmp_path, workers=0)
 
 
 def test_the_bar_shows_the_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    collect(tiny_suite(), CONFIG, tmp_path, workers=1)
+    record_histories(tiny_suite(), CONFIG, tmp_path, workers=1)
     assert "return " in capsys.readouterr().err

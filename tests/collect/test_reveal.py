@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from radt.collect import CollectConfig, CollectError, collect, paper_config
-from radt.collect.parts import plan
+from radt.collect import CollectConfig, CollectError, paper_config, record_histories
 from radt.collect.ppo import GroupLearner
+from radt.collect.record import collection_plan
 from radt.data import Dataset, read_manifest
 from radt.envs import SUITES, KeyDoorSuite
 
@@ -37,8 +37,8 @@ def test_the_recorded_steps_obey_the_environment(name: str, reveal: bool, tmp_pa
     suite, config = small(name), replace(CONFIG, reveal=reveal)
     for _ in range(2):  # resumed runs live the hidden state again, too
         with pytest.raises(Killed):
-            collect(suite, config, tmp_path, workers=1, progress=stop)
-    dataset = Dataset.open(collect(suite, config, tmp_path, workers=1, quiet=True))
+            record_histories(suite, config, tmp_path, workers=1, progress=stop)
+    dataset = Dataset.open(record_histories(suite, config, tmp_path, workers=1, quiet=True))
     assert dataset.spaces == suite.spaces
     assert dataset.manifest.hyper_parameters.get("reveal", False) == reveal
     for task in suite.train_tasks:
@@ -67,20 +67,20 @@ def test_a_revealed_bit_is_one_more_input() -> None:
 
 def test_nothing_to_reveal_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CollectError, match="'dark-room-10x10' hides nothing"):
-        collect(SUITES["dark-room-10x10"], replace(CONFIG, reveal=True), tmp_path)
+        record_histories(SUITES["dark-room-10x10"], replace(CONFIG, reveal=True), tmp_path)
 
 
 def test_datasets_from_before_the_option_are_the_same_datasets(tmp_path: Path) -> None:
-    content = plan(small(), CONFIG)
+    content = collection_plan(small(), CONFIG)
     assert set(content["config"]) == set(asdict(CONFIG)) - {"reveal"}
-    assert plan(small(), replace(CONFIG, reveal=True))["config"]["reveal"] is True
-    collect(small(), CONFIG, tmp_path, workers=1, quiet=True)
+    assert collection_plan(small(), replace(CONFIG, reveal=True))["config"]["reveal"] is True
+    record_histories(small(), CONFIG, tmp_path, workers=1, quiet=True)
     before = read_manifest(tmp_path)
     assert "reveal" not in before.hyper_parameters
-    collect(small(), CONFIG, tmp_path, workers=1, quiet=True)
+    record_histories(small(), CONFIG, tmp_path, workers=1, quiet=True)
     assert read_manifest(tmp_path) == before
     with pytest.raises(CollectError, match=r"config.reveal"):
-        collect(small(), replace(CONFIG, reveal=True), tmp_path, workers=1, quiet=True)
+        record_histories(small(), replace(CONFIG, reveal=True), tmp_path, workers=1, quiet=True)
 
 
 def test_key_doors_are_collected_as_dark_rooms_of_their_size() -> None:

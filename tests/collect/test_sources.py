@@ -22,9 +22,9 @@ from radt.collect import (
     RecurrentConfig,
     Request,
     SourceEntry,
-    collect,
+    record_histories,
 )
-from radt.collect.histories import by_end, episode_returns, one_history
+from radt.collect.rollout import by_end, episode_returns, one_history
 from radt.config import from_json
 from radt.data import Dataset, History
 from radt.decode import DecodeError
@@ -68,7 +68,9 @@ def test_a_third_party_records_with_its_own_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SOURCES._items, "walk", ENTRY)
-    folder = collect(TOY_GRID, WalkOptions(seed=3), tmp_path / "a", quiet=True, source="walk")
+    folder = record_histories(
+        TOY_GRID, WalkOptions(seed=3), tmp_path / "a", quiet=True, source="walk"
+    )
     dataset = Dataset.open(folder)
     assert (dataset.manifest.source, dataset.manifest.seed) == ("walk", 3)
     assert len(dataset.episodes) == 8
@@ -123,9 +125,9 @@ def test_configs_from_before_sources_had_names_are_ppo() -> None:
 
 def test_the_source_of_rooms_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
     with pytest.raises(CollectError, match=r"needs discrete ones, not 'encoded'.*source=ppo-lstm"):
-        collect(TOY_ENCODED, CollectConfig(), tmp_path)
+        record_histories(TOY_ENCODED, CollectConfig(), tmp_path)
     with pytest.raises(CollectError, match="discrete actions; 'toy-reach' has others"):
-        collect(TOY_REACH, CollectConfig(), tmp_path)
+        record_histories(TOY_REACH, CollectConfig(), tmp_path)
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32 - 1))

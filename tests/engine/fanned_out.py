@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from radt.collect import CollectConfig, collect
+from radt.collect import CollectConfig, record_histories
 from radt.commands.compare_work import look, work
 from radt.commands.flags import Common
 from radt.data import read_manifest
@@ -45,7 +45,7 @@ def collected(engine: Engine, folder: Path) -> list[str]:
     suite, config = SUITES[ENV], CollectConfig(n_steps=128, transitions=256, tasks_per_group=2)
     assert isinstance(suite, DarkRoomSuite)
     small = replace(suite, train_tasks=(0, 1, 2, 3, 4))
-    collect(small, config, folder, quiet=True, engine=engine)
+    record_histories(small, config, folder, quiet=True, engine=engine)
     return [entry.sha256 for entry in read_manifest(folder).files]
 
 

@@ -120,7 +120,7 @@ def check_doors() -> None:
 
 def main(folder: Path) -> None:
     """Go through everything in a process of its own, which Ray changes for good."""
-    from radt.bench.two_nodes import two_ray_nodes
+    from radt.bench.distributed import two_ray_nodes
     from tests.engine.fanned_out import check_fanned_out
 
     os.environ |= dict.fromkeys(SECRETS, SECRET) | {"RADT_HOME": str(folder / "home")}

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from radt.collect import CollectConfig, collect
+from radt.collect import CollectConfig, record_histories
 from radt.data import DataError, Dataset, History, write_history, write_manifest
 from radt.envs import KeyDoorSuite, KeyRoom
 from radt.envs.suite import SUITES
@@ -27,7 +27,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
     configs = (CONFIG, replace(CONFIG, reveal=True))
     folders = [tmp_path_factory.mktemp("data") for _ in configs]
     for folder, config in zip(folders, configs, strict=True):
-        collect(suite, config, folder, workers=1, quiet=True)
+        record_histories(suite, config, folder, workers=1, quiet=True)
     return [Dataset.open(folder) for folder in folders]
 
 

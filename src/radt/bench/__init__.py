@@ -1,17 +1,104 @@
-"""Speed against a named baseline, measured on the user's machine: `radt bench`."""
+"""Speed as a ratio to something real, measured on the user's machine: `radt bench`.
 
-from radt.bench.collect import bench_collect
-from radt.bench.decide import bench_decide
-from radt.bench.distributed import bench_distributed
-from radt.bench.evaluate import bench_evaluate
-from radt.bench.memory import bench_memory
-from radt.bench.train import bench_train
+Here are the arguments of each benchmark, written once: the command line reads them, and the
+function `bench_<name>` in the module of that name takes them; `<name>_table` shows its record.
+"""
 
-__all__ = [
-    "bench_collect",
-    "bench_decide",
-    "bench_distributed",
-    "bench_evaluate",
-    "bench_memory",
-    "bench_train",
-]
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+OUT = Path("runs/bench")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What every benchmark is run with."""
+
+    device: str = "cpu"  # where networks compute
+    workers: int = 2  # processes of each side that collects
+    quiet: bool = True  # draw no bars
+
+
+USUAL = Resources()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectArguments:
+    """What `radt bench collect` measures."""
+
+    env: str = "dark-room-10x10"  # whose training tasks are learned, by its usual source
+    rollouts: Annotated[int | None, arg(help_behavior_hint="(default: all)")] = None
+    """Rollouts of each task that we collect."""
+    sb3_rollouts: int = 5  # rollouts that the baseline is timed over without returns
+    skip_returns: bool = False  # do not train the baseline to the end to compare returns
+    out: Path = OUT / "collect.json"  # where the JSON goes
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateArguments:
+    """What `radt bench evaluate` measures."""
+
+    checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
+    """A run or checkpoint of your own."""
+    tasks: int = 20  # how many tasks
+    trials: int = 4  # of each task
+    out: Path = OUT / "evaluate.json"  # where the JSON goes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainArguments:
+    """What `radt bench train` measures."""
+
+    envs: str = "dark-room-10x10,dark-room-20x20,dark-room-40x20"  # the last one's ratio counts
+    methods: Annotated[str | None, arg(help_behavior_hint="(default: all that learn)")] = None
+    """Names with commas between them; ra-dt and ad must be among them."""
+    micro_batch: int = 4  # sequences that go forward and backward together
+    out: Path = OUT / "train.json"  # where the JSON goes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecideArguments:
+    """What `radt bench decide` measures."""
+
+    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
+    steps: int = 25  # decisions that are timed, once the window is full
+    weights: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="")] = None
+    """Trained weights whose incremental embedding is held against the windowed one (default: those
+    that ship)."""
+    out: Path = OUT / "decide.json"  # where the JSON goes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributedArguments:
+    """What `radt bench distributed` measures."""
+
+    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
+    method: str = "ra-dt"  # what is trained
+    budget: Literal["smoke", "laptop", "paper"] = "laptop"  # whose model and batch are taken
+    updates: int = 30  # that are timed, after some to warm up
+    skip_ray: bool = False  # leave out the Ray nodes
+    out: Path = OUT / "distributed.json"  # where the JSON goes
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryArguments:
+    """What `radt bench memory` measures."""
+
+    sizes: str = "10000,100000,1000000,10000000"  # numbers of entries
+    widths: Annotated[str | None, arg(help_behavior_hint="(default: the embedder's)")] = None
+    """Widths of keys; wider ones are the real keys turned into more dimensions."""
+    indexes: str = "flat,faiss-hnsw,faiss-ivf"  # which are read through
+    reads: int = 1000  # reads that are timed, each with another query
+    real: int = 1_000_000  # real chunk embeddings at most; beyond, real ones are moved a little
+    data: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: Dark-Room)")] = (
+        None
+    )
+    """The dataset whose chunks are embedded."""
+    checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
+    """A run or checkpoint of your own, whose embedder makes the keys."""
+    out: Path = OUT / "memory.json"  # where the JSON goes

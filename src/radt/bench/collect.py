@@ -7,27 +7,29 @@ the laptop budget has a lighter way, it is measured against the same baseline, t
 
 from __future__ import annotations
 
-import dataclasses
+import importlib
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
 
-from radt.bench.baseline import (
-    BASELINES,
-    BaselineJob,
-    BaselineRun,
-    learn_side_by_side,
-)
-from radt.bench.report import publish, with_provenance
-from radt.collect import SOURCES, CollectProgress, collect
-from radt.collect.histories import LATE_EPISODES, late_return
+from radt.bench import USUAL, CollectArguments, Resources
+from radt.bench.common import make_table, with_provenance
+from radt.collect import SOURCES, CollectConfig, CollectProgress, RecurrentConfig, record_histories
+from radt.collect.groups import single_threaded
+from radt.collect.ppo import network_inputs
+from radt.collect.ppo_lstm import network_view
+from radt.collect.rollout import LATE_EPISODES, StateIndex, late_return
 from radt.data import Dataset
 from radt.decode import decode
+from radt.engine import LocalEngine
 from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.presets import usual_recipe, usual_source
 from radt.experiments.run import RunError
@@ -35,9 +37,17 @@ from radt.metrics import Interval, crossed_interval
 from radt.track import Tracker
 
 SAMPLED_TASKS = 8
-OUT = Path("runs/bench/collect.json")
-
 Mark = tuple[float, int]  # seconds since the start, transitions so far
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What both sides have in common."""
+
+    suite: TaskSuite
+    source: str
+    sampled: tuple[int, ...]  # the tasks whose returns are compared
+    workers: int
 
 
 @dataclass(frozen=True)
@@ -52,55 +62,56 @@ class Collected:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What both sides have in common."""
+class BaselineRun:
+    """How fast the baseline learned one task, and how well."""
 
-    suite: TaskSuite
-    source: str
-    sampled: tuple[int, ...]  # the tasks whose returns are compared
-    workers: int
+    task: int
+    transitions: int  # that were timed
+    seconds: float
+    late_return: float | None  # mean of the last episodes, None if none was finished
+
+
+@dataclass(frozen=True)
+class BaselineJob:
+    """The tasks that one process of the baseline learns one after the other."""
+
+    setting: Setting
+    config: Any  # the options of the source, with one environment per task
+    tasks: tuple[int, ...]
+    rollouts: int  # of each task that are timed, after one to warm up
 
 
 def bench_collect(
-    env: str = "dark-room-10x10",
-    rollouts: int | None = None,
-    sb3_rollouts: int = 5,
-    returns: bool = True,
-    config: Any = None,
-    workers: int = 2,
-    quiet: bool = True,
+    arguments: CollectArguments, resources: Resources = USUAL, config: Any = None
 ) -> dict[str, Any]:
     """Measure our collector against as many processes of the baseline as it has workers.
 
-    Args:
-        env: The suite whose training tasks are learned, by its usual source.
-        rollouts: How many rollouts of each task; None: the whole collection.
-        sb3_rollouts: How many the baseline is timed over when `returns` is off.
-        returns: Train the baseline on 8 sampled tasks to the end, time that, compare late returns.
-        config: Hyper-parameters of both; None: the paper's.
-        workers: Processes of each side.
-        quiet: Draw no bars.
+    `config` has the hyper-parameters of both sides and of the lighter way; None: the paper's, and
+    the laptop budget's.
     """
+    env, rollouts, tracker = arguments.env, arguments.rollouts, Tracker(quiet=resources.quiet)
     suite, source = SUITES[env], usual_source(env)
-    config = shortened(config or usual_options(env, source, "paper"), rollouts)
-    lighter = shortened(usual_options(env, source, "laptop"), rollouts)
-    version = BASELINES[source].version()  # fails before the long work does
-    setting = Setting(suite, source, sample_tasks(suite, config), workers)
-    tracker = Tracker(quiet=quiet)
-    ours = collect_once(setting, config, tracker)
+    full, lighter = (
+        shortened(config or _source_options(env, source, budget), rollouts)
+        for budget in ("paper", "laptop")
+    )
+    baseline = BASELINES[source]
+    version = baseline.version()  # fails before the long work does
+    setting = Setting(suite, source, sample_tasks(suite, full), resources.workers)
+    ours = collect_once(setting, full, tracker)
     light = None if source == "ppo" else collect_once(setting, lighter, tracker)
-    jobs = baseline_jobs(setting, config, None if returns else sb3_rollouts)
-    theirs = _run_baseline(jobs, tracker)
-    rate = baseline_rate(theirs)
-    runs = sorted((run for process in theirs for run in process), key=lambda run: run.task)
-    known = runs if returns else None
+    timed = arguments.sb3_rollouts if arguments.skip_returns else None
+    by_process = run_baseline(baseline_jobs(setting, full, timed), tracker)
+    rate = baseline_rate(by_process)
+    runs = sorted((run for process in by_process for run in process), key=lambda run: run.task)
+    known = None if arguments.skip_returns else runs
     measured: dict[str, Any] = {
         "env": env,
         "source": source,
-        **compared(setting, config, ours, rate, known),
-        BASELINES[source].module: {
+        **compared(setting, full, ours, rate, known),
+        baseline.module: {
             "version": version,
-            "processes": len(jobs),
+            "processes": len(by_process),
             "threads_per_process": 1,
             "runs": [asdict(run) for run in runs],
             "rate": rate,
@@ -108,15 +119,14 @@ def bench_collect(
         },
         "light": None if light is None else compared(setting, lighter, light, rate, known),
     }
-    if light is not None and lighter.transitions == config.transitions:
+    if light is not None and lighter.transitions == full.transitions:
         measured["light"]["beside_full"] = compare_returns(
             setting, light.late_returns, "full", ours.late_returns
         )
     return with_provenance("collect", measured, ours.steady_rate / rate)
 
 
-def usual_options(env: str, source: str, budget: str) -> Any:
-    """Return the options with which a source records at a budget."""
+def _source_options(env: str, source: str, budget: str) -> Any:
     return decode(SOURCES[source].options, usual_recipe(env, source, budget))
 
 
@@ -140,7 +150,7 @@ def sample_tasks(suite: TaskSuite, config: Any) -> tuple[int, ...]:
     return tuple(int(task) for task in np.sort(drawn))
 
 
-def measured_suite(setting: Setting, config: Any) -> TaskSuite:
+def collected_suite(setting: Setting, config: Any) -> TaskSuite:
     """Return the suite with the tasks that we collect.
 
     These are all; where one would take hours, the sampled ones, filled up to work for every worker.
@@ -151,13 +161,13 @@ def measured_suite(setting: Setting, config: Any) -> TaskSuite:
     count = max(len(sampled), setting.workers * config.tasks_per_group)
     others = [task for task in suite.train_tasks if task not in sampled]
     tasks = tuple(sorted((*sampled, *others[: count - len(sampled)])))
-    smaller: TaskSuite = dataclasses.replace(suite, train_tasks=tasks)  # type: ignore[type-var]
+    smaller: TaskSuite = replace(suite, train_tasks=tasks)  # type: ignore[type-var]
     return smaller
 
 
 def collect_once(setting: Setting, config: Any, tracker: Tracker) -> Collected:
     """Collect a dataset in a temporary folder and note when each rollout was done."""
-    suite, source = measured_suite(setting, config), setting.source
+    suite = collected_suite(setting, config)
     tasks = len(suite.train_tasks)
     marks: list[Mark] = []
     tracker.start("collect", tasks * config.transitions)
@@ -167,18 +177,16 @@ def collect_once(setting: Setting, config: Any, tracker: Tracker) -> Collected:
         marks.append((time.perf_counter() - begun, news.transitions))
         tracker.advance(news.transitions, f"return {news.recent_return:.1f}")
 
-    with tempfile.TemporaryDirectory(prefix="radt-bench-") as folder:
-        workers = setting.workers
-        collect(suite, config, Path(folder), workers, progress=note, quiet=True, source=source)
+    with tempfile.TemporaryDirectory(prefix="radt-bench-") as name:
+        how: dict[str, Any] = {"workers": setting.workers, "source": setting.source}
+        record_histories(suite, config, Path(name), progress=note, quiet=True, **how)
         seconds = time.perf_counter() - begun
         tracker.finish()
-        episodes = Dataset.open(folder, setting.sampled, in_memory=False).episodes
-    late = []
-    for task in setting.sampled:
-        own = episodes.rows(episodes.task == task)
-        late.append(late_return(own.total_return, own.length, config.transitions))
+        episodes = Dataset.open(name, setting.sampled, in_memory=False).episodes
+    own = [episodes.rows(episodes.task == task) for task in setting.sampled]
+    late = tuple(late_return(each.total_return, each.length, config.transitions) for each in own)
     steady = steady_rate(marks, tasks, config)
-    return Collected(tasks, tasks * config.transitions, seconds, steady, tuple(late))
+    return Collected(tasks, tasks * config.transitions, seconds, steady, late)
 
 
 def steady_rate(marks: Sequence[Mark], tasks: int, config: Any) -> float:
@@ -196,28 +204,38 @@ def baseline_jobs(setting: Setting, config: Any, rollouts: int | None) -> list[B
     """Deal the tasks out to processes: all of them to the end, or one each for some rollouts."""
     tasks, processes = setting.sampled, setting.workers
     if rollouts is None:
-        shares, timed = [tuple(tasks[n::processes]) for n in range(processes)], config.rollouts - 1
+        shares, rollouts = [tasks[n::processes] for n in range(processes)], config.rollouts - 1
     else:
-        shares, timed = [(task,) for task in tasks[:processes]], rollouts
-    return [
-        BaselineJob(setting.suite, config, share, timed, setting.source)
-        for share in shares
-        if share
-    ]
+        shares = [(task,) for task in tasks[:processes]]
+    return [BaselineJob(setting, config, share, rollouts) for share in shares if share]
 
 
-def _run_baseline(jobs: Sequence[BaselineJob], tracker: Tracker) -> list[list[BaselineRun]]:
+def run_baseline(jobs: Sequence[BaselineJob], tracker: Tracker) -> list[list[BaselineRun]]:
+    """Do each job in a process of one thread, all at the same time; runs are listed by job."""
+    done: dict[tuple[int, int], BaselineRun] = {}
     tracker.start("baseline", sum(len(job.tasks) for job in jobs))
-    done: list[BaselineRun] = []
-
-    def note(run: BaselineRun) -> None:
-        done.append(run)
+    for place, news in LocalEngine(len(jobs)).map(learn_tasks, jobs):
+        run = BaselineRun(*news)
+        done[place, run.task] = run
         tracker.advance(len(done), f"{run.transitions / run.seconds:.0f} transitions/s a process")
+    tracker.finish()
+    return [[done[place, task] for task in job.tasks] for place, job in enumerate(jobs)]
 
-    try:
-        return learn_side_by_side(jobs, note)
-    finally:
-        tracker.finish()
+
+def learn_tasks(job: BaselineJob) -> Iterator[tuple[Any, ...]]:
+    """Train an unmodified PPO on each task in turn; the first rollout is not timed."""
+    config, setting = job.config, job.setting
+    with single_threaded():
+        for task in job.tasks:
+            model = BASELINES[setting.source].build(setting.suite, task, config)
+            model.learn(config.n_steps)
+            begun = time.perf_counter()
+            model.learn(job.rollouts * config.n_steps, reset_num_timesteps=False)
+            seconds = time.perf_counter() - begun
+            monitor = model.get_env().envs[0]
+            earned, lengths = monitor.get_episode_rewards(), monitor.get_episode_lengths()
+            late = late_return(np.array(earned), np.array(lengths), config.transitions)
+            yield astuple(BaselineRun(task, job.rollouts * config.n_steps, seconds, late))
 
 
 def baseline_rate(processes: Sequence[Sequence[BaselineRun]]) -> float:
@@ -228,12 +246,89 @@ def baseline_rate(processes: Sequence[Sequence[BaselineRun]]) -> float:
     )
 
 
+def build_ppo(suite: TaskSuite, task: int, config: CollectConfig) -> Any:
+    """Build stable-baselines3's PPO with the collector's hyper-parameters and inputs."""
+    from stable_baselines3 import PPO
+
+    return _build(PPO, "MlpPolicy", scaled(suite.make(task), suite, config), task, config, {})
+
+
+def build_recurrent_ppo(suite: TaskSuite, task: int, config: RecurrentConfig) -> Any:
+    """Build sb3-contrib's RecurrentPPO with the collector's hyper-parameters and inputs."""
+    from sb3_contrib import RecurrentPPO
+
+    env, state = suite.make(task), suite.spaces.state
+    if state.kind == "discrete":
+        view = network_view(state)
+        env = transformed(env, lambda seen: view(seen[None])[0].numpy(), len(state.bins))
+    width = {"lstm_hidden_size": config.units}
+    return _build(RecurrentPPO, "MlpLstmPolicy", env, task, config, width)
+
+
+def _build(
+    learner: Any, policy: str, env: gym.Env[Any, Any], task: int, config: Any, width: dict[str, int]
+) -> Any:
+    from stable_baselines3.common.monitor import Monitor
+
+    names = (
+        *("learning_rate", "n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda"),
+        *("clip_range", "ent_coef", "vf_coef", "max_grad_norm"),
+    )
+    return learner(
+        policy,
+        Monitor(env),
+        **{name: getattr(config, name) for name in names},
+        policy_kwargs={"optimizer_kwargs": {"eps": config.adam_epsilon}, **width},
+        seed=config.seed + task,
+        device="cpu",
+    )
+
+
+def scaled(env: gym.Env[Any, Any], suite: TaskSuite, config: CollectConfig) -> gym.Env[Any, Any]:
+    """Show the observations as the collector's networks see them; raw ones stay as they are."""
+    if config.observation_scale == "raw":
+        return env
+    index = StateIndex(suite.spaces.state)
+    inputs = network_inputs(index, config.observation_scale)[:, :-1].numpy()
+    table = inputs.reshape(*index.bins, -1)  # [*bins, coordinates]
+    return transformed(env, lambda seen: table[tuple(seen)], inputs.shape[1])
+
+
+def transformed(
+    env: gym.Env[Any, Any], view: Callable[[NDArray[Any]], NDArray[Any]], width: int
+) -> gym.Env[Any, Any]:
+    """Show other observations: `width` numbers from -1 to 1."""
+    space = gym.spaces.Box(-1.0, 1.0, (width,), np.float32)
+    return gym.wrappers.TransformObservation(env, view, space)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A library whose learner a source is measured against."""
+
+    name: str
+    module: str
+    build: Callable[[TaskSuite, int, Any], Any]
+
+    def version(self) -> str:
+        """Return which version is installed, or say how to install one."""
+        try:
+            return str(importlib.import_module(self.module).__version__)
+        except ImportError as error:
+            raise RunError(
+                f"the baseline of this benchmark, {self.name}, is not installed: "
+                "pip install 'radt[dev]'"
+            ) from error
+
+
+BASELINES = {
+    "ppo": Baseline("stable-baselines3", "stable_baselines3", build_ppo),
+    "ppo-lstm": Baseline("sb3-contrib", "sb3_contrib", build_recurrent_ppo),
+}
+
+
 def compared(
-    setting: Setting,
-    config: Any,
-    ours: Collected,
-    rate: float,
-    runs: Sequence[BaselineRun] | None,
+    setting: Setting, config: Any, ours: Collected, rate: float, runs: Sequence[BaselineRun] | None
 ) -> dict[str, Any]:
     """Put one of our collections beside the baseline."""
     returns = None
@@ -252,10 +347,7 @@ def compared(
 
 
 def compare_returns(
-    setting: Setting,
-    late: Sequence[float | None],
-    others: str,
-    other_late: Sequence[float | None],
+    setting: Setting, late: Sequence[float | None], others: str, other_late: Sequence[float | None]
 ) -> dict[str, Any] | None:
     """Say whether our mean return lies in the 95 % interval of the others'.
 
@@ -277,11 +369,12 @@ def compare_returns(
     }
 
 
-def _interval(scores: np.ndarray[Any, np.dtype[np.float64]]) -> Interval:
+def _interval(scores: NDArray[np.float64]) -> Interval:
     return crossed_interval(scores[None], np.random.default_rng(0))
 
 
-def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+def collect_table(record: Mapping[str, Any]) -> Table:
+    """Show both sides and their returns."""
     baseline = BASELINES[record["source"]]
     theirs = record[baseline.module]
     processes = f"{theirs['processes']} {baseline.name} {theirs['version']} processes"
@@ -291,48 +384,27 @@ def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     if record["light"] is not None:
         rows += _side("radt, lighter", record["light"], baseline.name)
         rows += [("ratio, lighter", f"{record['light']['ratio']:.1f}")]
-    return rows
-
-
-def _span(interval: Mapping[str, float]) -> str:
-    return "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**interval)
+    return make_table(f"collecting {record['env']}", rows)
 
 
 def _side(name: str, side: Mapping[str, Any], baseline: str) -> list[tuple[str, str]]:
-    ours, returns = side["ours"], side["returns"]
+    ours = side["ours"]
     rows = [
         (f"{name}, transitions collected", f"{ours['transitions']:,}"),
         (f"{name}, seconds, files included", f"{ours['seconds']:.1f}"),
         (f"{name}, transitions/s", f"{ours['steady_rate']:,.0f}"),
         (f"{name}, ratio with start-up and files", f"{side['ratio_of_whole_runs']:.1f}"),
     ]
-    rows += _beside(name, baseline, returns)
-    return rows + _beside(name, "radt", side.get("beside_full"))
-
-
-def _beside(name: str, others: str, returns: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    if returns is None:
-        return []
-    verdict = "inside" if returns["inside"] else "outside"
-    return [
-        (f"{name}, return on {len(returns['tasks'])} tasks", f"{returns['our_mean']:.2f}"),
-        (f"{others}, return", _span(returns["interval"])),
-        ("difference", _span(returns["difference"])),
-        (f"{name} in the interval of {others}", verdict),
-    ]
-
-
-def main(
-    out: Path | None = None,
-    env: str = "dark-room-10x10",
-    rollouts: int | None = None,
-    sb3_rollouts: int = 5,
-    returns: bool = True,
-    workers: int = 2,
-    json_only: bool = False,
-    quiet: bool = False,
-) -> int:
-    """Run the benchmark, write its JSON and print the ratio last."""
-    record = bench_collect(env, rollouts, sb3_rollouts, returns, workers=workers, quiet=quiet)
-    publish(record, f"collecting {env}", _rows(record), out or OUT, json_only)
-    return 0
+    span = "{mean:.2f} [{low:.2f}, {high:.2f}]"
+    for others, returns in ((baseline, side["returns"]), ("radt", side.get("beside_full"))):
+        if returns is not None:
+            rows += [
+                (f"{name}, return on {len(returns['tasks'])} tasks", f"{returns['our_mean']:.2f}"),
+                (f"{others}, return", span.format(**returns["interval"])),
+                ("difference", span.format(**returns["difference"])),
+                (
+                    f"{name} in the interval of {others}",
+                    "inside" if returns["inside"] else "outside",
+                ),
+            ]
+    return rows

@@ -1,11 +1,15 @@
 """`radt bench decide`: what a decision costs beside the policy's forward pass.
 
-Several agents live through the same trial, with full memories behind them: the paper's RA-DT with
+Several agents go through the same trial, with full memories behind them: the paper's RA-DT with
 windowed and with incremental embedding, retrieving at every step and every 25; windows that move on
 by half of themselves at once and are kept in between; methods with two episodes of context, with
 and without what they cache; and a Decision Transformer of the same size without memory. What all is
 measured against is its forward pass over every token of the window; itself it decides sooner, as
 its last layer is computed for one token only. Decisions count once the window is full.
+
+Does embedding step by step find what embedding the window finds? Up to step C both are the same.
+Behind it a hidden state that was kept still knows what has left the window, so the decisions of
+trained weights there are compared.
 """
 
 from __future__ import annotations
@@ -14,46 +18,47 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.table import Table
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import cosine_similarity
 
+from radt.agent import Agent, Target
 from radt.api import preset
-from radt.bench.agreement import measure_agreement, variant
-from radt.bench.clock import Clock
-from radt.bench.histories import episodes_of, random_walks, untrained
-from radt.bench.report import publish, with_provenance
+from radt.bench import USUAL, DecideArguments, Resources
+from radt.bench.common import Clock, make_table, random_walks, untrained_method, with_provenance
 from radt.config import Budget
 from radt.costs import warm_actor
+from radt.data import History
 from radt.envs.suite import SUITES, TaskSuite
+from radt.experiments.controls import altered
 from radt.experiments.run import RunError
+from radt.icl import in_context_learning
 from radt.loading import Loaded, load, shipped
+from radt.memory.embed import Embedder, IncrementalEmbedder
 from radt.methods import METHODS, Actor, Method
 from radt.methods.decision_cache import MovingWindow
 from radt.methods.dt import DT, DTActor, DTOptions
 from radt.methods.trials import RunningTrials, last_real
 from radt.track import Tracker
-from radt.trajectory import Trajectory
+from radt.trajectory import Batch, Trajectory
 
-OUT = Path("runs/bench/decide.json")
-ALONE = "forward alone"  # the policy without a memory, over every token
+FORWARD = "forward alone"  # the policy without a memory, over every token
 PLAIN = "dt"  # the same, as it decides
 WHOLE = "ra-dt, incremental"  # whose whole decision the ratio is about
 MOVES = ", moves by "  # and by how many steps, in the names of those whose windows stay in between
 SELDOM = 25
 REMEMBERED = 10  # finished trials in every memory
 Scene = tuple[Budget, int]  # whose model, how many slots
-SCENES: tuple[Scene, ...] = (
-    ("laptop", 20),
-    ("laptop", 1),
-    ("paper", 1),
-)  # the first's ratio counts
+# The ratio is that of the first one.
+SCENES: tuple[Scene, ...] = (("laptop", 20), ("laptop", 1), ("paper", 1))
 ATTENTION = ("fused", "math")
+PARTS = ("embed", "search", "policy", "rest", "whole")
 
 
 @dataclass(frozen=True)
@@ -75,37 +80,37 @@ class Timing:
     memory_ratio: float | None  # search, reweight and cross-attention / the forward pass alone
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How alike both embeddings are over decisions behind step C with something to retrieve."""
+
+    decisions: int
+    same_chunk: float  # share whose chosen chunks are the same
+    same_action: float  # share whose greedy actions are the same
+    cosine: float  # mean over decisions
+
+
 def bench_decide(
-    env: str = "dark-room-10x10",
+    arguments: DecideArguments,
+    resources: Resources = USUAL,
     scenes: Sequence[Scene] = SCENES,
-    steps: int = 25,
     agreement_tasks: int = 20,
     agreement_trials: int = 10,
-    device: str = "cpu",
-    quiet: bool = True,
-    weights: Path | None = None,
 ) -> dict[str, Any]:
     """Measure decisions, and how well embedding step by step agrees with windows.
 
-    Args:
-        env: The suite whose spaces and context lengths are taken.
-        scenes: Pairs of a budget, whose models decide, and a number of slots.
-        steps: Decisions that are timed, behind step C of a trial.
-        agreement_tasks: Unseen tasks on which trained weights compare both embeddings.
-        agreement_trials: Trials of each.
-        device: Where networks compute.
-        quiet: Draw no bars.
-        weights: A run whose weights these are; None: those that ship, of `ra-dt+`.
+    `scenes` are pairs of a budget, whose models decide, and a number of slots; trained weights
+    compare both embeddings on unseen tasks.
     """
+    env, weights, device = arguments.env, arguments.weights, resources.device
     loaded = load(weights or shipped(env), device)
-    check_askable(loaded, env)
-    tracker, timings = Tracker(quiet=quiet), list[Timing]()
+    check_weights(loaded, env)
+    tracker, timings, done = Tracker(quiet=resources.quiet), list[Timing](), 0
     tracker.start("decide", total=len(scenes) * len(ATTENTION) + 1)
-    done = 0
     for budget, slots in scenes:
         for attention in ATTENTION:
-            with attend(attention):
-                timings += time_scene(env, budget, slots, attention, steps, device)
+            with _attention_by(attention):
+                timings += time_scene(env, budget, slots, attention, arguments.steps, device)
             done += 1
             tracker.advance(done, f"{budget}, {slots} slots, {attention}")
     suite = SUITES[env]
@@ -115,7 +120,7 @@ def bench_decide(
     measured = {
         "env": env,
         "threads": torch.get_num_threads(),
-        "timed_decisions": steps,
+        "timed_decisions": arguments.steps,
         "remembered_trials": REMEMBERED,
         "timings": [asdict(timing) for timing in timings],
         "agreement": {
@@ -129,8 +134,8 @@ def bench_decide(
     return with_provenance("decide", measured, headline.ratio)
 
 
-def check_askable(loaded: Loaded, env: str) -> None:
-    """Refuse weights that cannot be asked at every step, before anything is timed."""
+def check_weights(loaded: Loaded, env: str) -> None:
+    """Refuse weights that cannot retrieve at every step, before anything is timed."""
     card = loaded.card
     try:
         if card.env != env or not METHODS[card.method].trains_embedder:
@@ -143,18 +148,9 @@ def check_askable(loaded: Loaded, env: str) -> None:
         ) from error
 
 
-def attend(attention: str) -> AbstractContextManager[Any]:
+def _attention_by(attention: str) -> AbstractContextManager[Any]:
     """Compute attention fused, as PyTorch does by itself, or as separate products."""
     return nullcontext() if attention == "fused" else sdpa_kernel(SDPBackend.MATH)
-
-
-@dataclass(frozen=True)
-class Decider:
-    """An actor behind its past trials, and the clock that watches it."""
-
-    who: str
-    actor: Actor
-    clock: Clock
 
 
 def time_scene(
@@ -162,31 +158,34 @@ def time_scene(
 ) -> list[Timing]:
     """Let everyone decide at every step of one trial, one after the other."""
     methods, spaces = contestants(env, budget, device), SUITES[env].spaces
-    full = methods[ALONE].context.input_steps  # steps of a full window
+    full = methods[FORWARD].context.input_steps  # steps of a full window
     if full + steps > spaces.horizon:
         left = spaces.horizon - full
         raise RunError(f"--steps {steps} go beyond a trial of {env}; at most {left} are possible")
-    *past, now = lived(SUITES[env], slots)
-    deciders = [watched(who, method, slots, past) for who, method in methods.items()]
-    everyone, (_, trials) = np.arange(slots), warm_actor(methods[ALONE], slots)
+    *past, now = random_trials(SUITES[env], slots)
+    deciders = {who: watched(method, slots, past) for who, method in methods.items()}
+    everyone, (_, trials) = np.arange(slots), warm_actor(methods[FORWARD], slots)
     for step in range(full + steps):
         trials.see(everyone, np.stack([trial.states[step] for trial in now]))
-        for decider in deciders:
+        for actor, clock in deciders.values():
             if step == full:
-                decider.clock.seconds.clear()
-            with decider.clock.part("rest"):
-                decider.actor.decide(trials, everyone)
+                clock.seconds.clear()
+            with clock.part("rest"):
+                actor.decide(trials, everyone)
         actions = np.stack([trial.actions[step] for trial in now])
         trials.record(everyone, actions, np.stack([trial.rewards[step] for trial in now]))
-    means = {d.who: {part: s / steps for part, s in d.clock.seconds.items()} for d in deciders}
-    place = (budget, slots, attention)
-    forward = means[ALONE]["policy"]
+    means = {
+        who: {part: seconds / steps for part, seconds in clock.seconds.items()}
+        for who, (_, clock) in deciders.items()
+    }
+    place, forward = (budget, slots, attention), means[FORWARD]["policy"]
     return [
-        _timing(place, who, parts, forward, means[plain_for(who)]) for who, parts in means.items()
+        _timing(place, who, parts, forward, means[without_memory(who)])
+        for who, parts in means.items()
     ]
 
 
-def plain_for(who: str) -> str:
+def without_memory(who: str) -> str:
     """Name the Decision Transformer without a memory whose window moves as that of `who` does."""
     _, moves, by = who.partition(MOVES)
     return PLAIN + moves + by
@@ -216,13 +215,13 @@ def contestants(env: str, budget: Budget, device: str) -> dict[str, Method]:
     context_len = config.options.memory.context_len
     half = context_len // 2
     options = DTOptions(config.options.model, context_len)
-    method = untrained(config, device)
+    method = untrained_method(config, device)
     alone, plain = (kind(spaces, options, seed=0) for kind in (ForwardAlone, DT))
     moving = DT(spaces, replace(options, window_step=half), seed=0)
     for without in (alone, plain, moving):
         without.policy.to(device)
     found: dict[str, Method] = {
-        ALONE: alone,
+        FORWARD: alone,
         PLAIN: plain,
         f"{PLAIN}{MOVES}{half}": moving,
         WHOLE: variant(method, 1, incremental=True),
@@ -235,17 +234,73 @@ def contestants(env: str, budget: Budget, device: str) -> dict[str, Method]:
     for name in ("ad", "dt-2ep", "dpt"):
         for cache in (True, False):
             longer = preset(env, name, budget, f"options.cache={str(cache).lower()}")
-            found[f"{name}, {'cache' if cache else 'no cache'}"] = untrained(longer, device)
+            found[f"{name}, {'cache' if cache else 'no cache'}"] = untrained_method(longer, device)
     return found
 
 
-def lived(suite: TaskSuite, slots: int) -> list[tuple[Trajectory, ...]]:
+def variant(method: Method, retrieve_every: int, incremental: bool, window_step: int = 1) -> Method:
+    """Copy a method with a memory, its embedder watched, to ask and move as often as is said."""
+    changed: Any = altered(method, {"retrieve_every": retrieve_every}, {"window_step": window_step})
+    changed.embedder = WatchedEmbedder(changed.embedder, Clock(), incremental)
+    return cast(Method, changed)
+
+
+class WatchedEmbedder:
+    """An embedder, its steps included, of which time and last vectors are known.
+
+    `incremental=False` takes its steps away, so that every query is embedded from its window.
+    """
+
+    def __init__(self, embedder: Embedder, clock: Clock, incremental: bool) -> None:
+        self.embedder, self.clock, self.incremental = embedder, clock, incremental
+        self.vectors = torch.zeros(0, embedder.width)  # [B, width] the last ones
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.embedder, name)
+
+    def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
+        """Embed whole windows."""
+        with self.clock.part("embed"):
+            self.vectors = self.embedder(prefixes, dropped)
+        return self.vectors
+
+    def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder | None:
+        """Return itself as what embeds step by step, where that is offered and wanted."""
+        offered = self.embedder.stepper(rows, context_len) if self.incremental else None
+        if offered is None:
+            return None
+        self._stepper = offered
+        return self
+
+    def reset(self, rows: Tensor) -> None:
+        """Start new trajectories in some rows."""
+        self._stepper.reset(rows)
+
+    def step(self, latest: Batch, rows: Tensor) -> Tensor:
+        """Embed one more step."""
+        with self.clock.part("embed"):
+            self.vectors = self._stepper.step(latest, rows)
+        return self.vectors
+
+
+def random_trials(suite: TaskSuite, slots: int) -> list[tuple[Trajectory, ...]]:
     """Walk at random through some past trials and one more, in each slot through its own task."""
-    walks = random_walks(suite, (REMEMBERED + 1) * suite.spaces.horizon, seed=0)
-    return list(zip(*(episodes_of(walks[slot], slot) for slot in range(slots)), strict=True))
+    walks = random_walks(suite, (REMEMBERED + 1) * suite.spaces.horizon)
+    return list(zip(*(_episodes(walks[slot], slot) for slot in range(slots)), strict=True))
 
 
-def watched(who: str, method: Method, slots: int, past: Sequence[Sequence[Trajectory]]) -> Decider:
+def _episodes(history: History, slot: int) -> list[Trajectory]:
+    """Cut a history into its episodes, as an agent meets them in a slot."""
+    ends = np.cumsum(history.lengths)[:-1]
+    states, actions, rewards = (
+        np.split(part, ends) for part in (history.states, history.actions, history.rewards)
+    )
+    return [Trajectory(states[at], actions[at], rewards[at], slot, at) for at in range(len(states))]
+
+
+def watched(
+    method: Method, slots: int, past: Sequence[Sequence[Trajectory]]
+) -> tuple[Actor, Clock]:
     """Put a copy of a method to work behind past trials, and watch its parts."""
     own: Any = copy(method)
     own.policy = deepcopy(own.policy)  # the clocks of others must not hear this one
@@ -261,7 +316,7 @@ def watched(who: str, method: Method, slots: int, past: Sequence[Sequence[Trajec
     if actor.memory is not None:
         clock.watch(actor.memory, "retrieve", "search")
         clock.watch(actor.memory, "chunks", "search")
-    return Decider(who, actor, clock)
+    return actor, clock
 
 
 def _timing(
@@ -272,9 +327,9 @@ def _timing(
     plain: Mapping[str, float],
 ) -> Timing:
     """Put the parts of a decision into relation to the forward pass and to DT's decision."""
+    model, slots, attention = place
     embed, search, policy, rest = (parts.get(name, 0.0) for name in PARTS[:-1])
     whole = embed + search + policy + rest
-    model, slots, attention = place
     return Timing(
         model=model,
         slots=slots,
@@ -292,16 +347,74 @@ def _timing(
     )
 
 
-PARTS = ("embed", "search", "policy", "rest", "whole")
-RATES = ("decisions/s", "/ forward", "/ dt", "memory / forward")
-COLUMNS = ("who", "model", "slots", "attention", *PARTS, *RATES)
+class ShadowedActor:
+    """An actor at its usual work, and another that decides the same without being listened to."""
+
+    def __init__(self, actor: Actor, shadow: Actor, context_len: int) -> None:
+        self.actor, self.shadow, self.context_len = actor, shadow, context_len
+        self.alike: list[Tensor] = []  # of [n, 3]: same chunk, same action, cosine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.actor, name)
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Pass on that a task starts."""
+        self.actor.forget(slots)
+        self.shadow.forget(slots)
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Pass on that trials start."""
+        self.actor.begin_trials(slots)
+        self.shadow.begin_trials(slots)
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Pass on finished trials."""
+        self.actor.remember(finished)
+        self.shadow.remember(finished)
+
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Let both decide, note how alike they are, and pass on what the actor decides."""
+        both = self.actor, self.shadow
+        ours, theirs = (actor.decide(trials, slots) for actor in both)
+        late = torch.from_numpy(trials.step[slots] >= self.context_len)
+        if self.actor.retrieval is not None and self.shadow.retrieval is not None:
+            chosen = [actor.retrieval.chosen for actor in both if actor.retrieval is not None]
+            vectors = [cast(Any, actor.memory).embedder.vectors for actor in both]
+            columns = [
+                (chosen[0] == chosen[1]).all(1),
+                ours.argmax(1) == theirs.argmax(1),
+                cosine_similarity(*vectors),
+            ]
+            found = late & (chosen[1] >= 0).any(1)
+            self.alike.append(torch.stack([column.double() for column in columns], dim=1)[found])
+        return ours
 
 
-def _table(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def measure_agreement(
+    loaded: Loaded, suite: TaskSuite, tasks: Sequence[int], trials: int, seed: int = 0
+) -> Agreement:
+    """Evaluate with a query at every step, embedded step by step, and compare with windows."""
+    method, shadow = (variant(loaded.method, 1, incremental) for incremental in (True, False))
+    env = suite.make_vec(tasks)
+    mode = env.metadata["autoreset_mode"]
+    target = Target(*loaded.card.target)
+    agent = Agent(method, target, loaded.rule, seed, len(tasks), mode, tasks)
+    context_len = cast(Any, method).options.memory.context_len
+    both = ShadowedActor(agent.actor, shadow.actor(len(tasks)), context_len)
+    agent.actor = cast(Actor, both)
+    in_context_learning(agent, env, trials, seed)
+    env.close()
+    alike = torch.cat([torch.zeros(0, 3), *both.alike])  # [decisions, 3]
+    if not len(alike):
+        raise RunError(f"in {trials} trials nothing was retrieved behind step C; give more")
+    return Agreement(len(alike), *alike.mean(0).tolist())
+
+
+def decide_table(record: Mapping[str, Any]) -> Table:
+    """Show a line per scene and contestant, and above it how well embeddings agree."""
     rows = []
     for timing in record["timings"]:
         place = (timing["who"], timing["model"], str(timing["slots"]), timing["attention"])
-        parts = [f"{1e3 * timing[name]:.2f}" for name in PARTS]
         share = timing["memory_ratio"]
         rates = (
             f"{timing['decisions_per_second']:,.0f}",
@@ -309,28 +422,14 @@ def _table(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
             f"{timing['ratio_to_dt']:.2f}",
             "-" if share is None else f"{share:.2f}",
         )
-        rows.append((*place, *parts, *rates))
-    return rows
-
-
-def main(
-    out: Path | None = None,
-    env: str = "dark-room-10x10",
-    steps: int = 25,
-    device: str = "cpu",
-    json_only: bool = False,
-    quiet: bool = False,
-    weights: Path | None = None,
-) -> int:
-    """Run the benchmark, write its JSON and print the ratio last."""
-    record = bench_decide(env, steps=steps, device=device, quiet=quiet, weights=weights)
+        rows.append((*place, *(f"{1e3 * timing[name]:.2f}" for name in PARTS), *rates))
     found = record["agreement"]
     title = (
-        f"one decision of all slots in {env}, milliseconds\n"
+        f"one decision of all slots in {record['env']}, milliseconds\n"
         f"incremental against windowed embedding behind step C, {found['decisions']:,} decisions "
         f"of {found['method']}: "
         f"same chunk {found['same_chunk']:.1%}, same greedy action {found['same_action']:.1%}, "
         f"cosine {found['cosine']:.4f}"
     )
-    publish(record, title, _table(record), out or OUT, json_only, COLUMNS)
-    return 0
+    rates = ("decisions/s", "/ forward", "/ dt", "memory / forward")
+    return make_table(title, rows, ("who", "model", "slots", "attention", *PARTS, *rates))

@@ -14,16 +14,17 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import tyro
+from numpy.typing import NDArray
 
-from radt.bench.memory_filled import K
-from radt.bench.memory_reads import Search, milliseconds
+from radt.bench.memory import Search, taking_turns
+from radt.bench.memory_keys import K
 from radt.experiments.provenance import machine
 from radt.files import atomic_write
 from radt.loading import load, shipped
@@ -42,7 +43,7 @@ PER_TRIAL = 2  # entries of a trial of 2C steps
 
 
 @dataclass(frozen=True)
-class Ask:
+class ServerArguments:
     """What is measured."""
 
     sizes: tuple[int, ...] = (100, 1_000, 10_000, 100_000)  # entries of each task
@@ -50,28 +51,24 @@ class Ask:
     out: Path = Path("results/memory/server.json")
 
 
-@dataclass(frozen=True)
-class TaskCost:
-    """What one exact search in a task takes."""
-
-    entries: int  # of the task
-    p50_ms: float
-    p99_ms: float
-
-
-def measure_server(like: Memory, ask: Ask) -> dict[str, Any]:
+def measure_server(like: Memory, arguments: ServerArguments) -> dict[str, Any]:
     """Fill a memory on the server, write to it and search it."""
     with memory_for_a_while(like) as (memory, store):
-        for task, size in enumerate(ask.sizes):
+        for task, size in enumerate(arguments.sizes):
             for start in range(0, size, AT_ONCE):
                 memory.add(made_up(memory, task, min(AT_ONCE, size - start)))
         entries = len(memory)
         disk, settings = disk_bytes(store), server_settings(store)
-        searched = [search_cost(memory, task, size, ask) for task, size in enumerate(ask.sizes)]
-        ids = torch.from_numpy(np.random.default_rng(0).integers(entries, size=(ask.reads, 1, 1)))
-        read = _middle(lambda at: memory.chunks(ids[at]), ask.reads)
-        trial = made_up(memory, len(ask.sizes), PER_TRIAL)
-        written = _middle(lambda at: memory.add(trial), ask.reads)
+        searched = [
+            search_cost(memory, task, size, arguments.reads)
+            for task, size in enumerate(arguments.sizes)
+        ]
+        ids = torch.from_numpy(
+            np.random.default_rng(0).integers(entries, size=(arguments.reads, 1, 1))
+        )
+        read = _p50(lambda at: memory.chunks(ids[at]), arguments.reads)
+        trial = made_up(memory, len(arguments.sizes), PER_TRIAL)
+        written = _p50(lambda at: memory.add(trial), arguments.reads)
         begun = time.perf_counter()
         memory.at(memory.store.place, writing=False).close()
         opened = time.perf_counter() - begun
@@ -79,7 +76,7 @@ def measure_server(like: Memory, ask: Ask) -> dict[str, Any]:
         "entries": entries,
         "key_width": like.embedder.width,
         "disk_bytes_per_entry": disk / entries,
-        "search_in_task": [asdict(cost) for cost in searched],
+        "search_in_task": searched,
         "read_chunk_p50_ms": read,
         "write_trial_p50_ms": written,
         "entries_per_trial": PER_TRIAL,
@@ -134,26 +131,26 @@ def made_up(memory: Memory, task: int, count: int) -> NewEntries:
     return NewEntries(entries, noise, blank(memory.spaces, count, 2 * context_len))
 
 
-def search_cost(memory: Memory, task: int, size: int, ask: Ask) -> TaskCost:
+def search_cost(memory: Memory, task: int, size: int, reads: int) -> dict[str, Any]:
     """Time exact searches in one task."""
-    noise = torch.randn(ask.reads, 1, memory.embedder.width)
-    own = torch.tensor([task])
-    spent = milliseconds(lambda at: memory.search(noise[at], K, own), ask.reads)
-    return TaskCost(size, float(np.quantile(spent, 0.5)), float(np.quantile(spent, 0.99)))
+    noise, own = torch.randn(reads, 1, memory.embedder.width), torch.tensor([task])
+    spent = _milliseconds(lambda at: memory.search(noise[at], K, own), reads)
+    p50, p99 = (float(np.quantile(spent, share)) for share in (0.5, 0.99))
+    return {"entries": size, "p50_ms": p50, "p99_ms": p99}
 
 
-def _middle(action: Search, count: int) -> float:
-    return float(np.quantile(milliseconds(action, count), 0.5))
+def _p50(action: Search, count: int) -> float:
+    return float(np.quantile(_milliseconds(action, count), 0.5))
 
 
-def main(ask: Ask) -> None:
-    """Measure and write the record."""
-    measured = measure_server(load(shipped()).memory(), ask)
-    record = {**measured, "code_version": code_version(), "machine": machine()}
-    content = json.dumps(record, allow_nan=False, indent=1)
-    atomic_write(ask.out, f"{content}\n".encode())
-    print(content)
+def _milliseconds(action: Search, count: int) -> NDArray[np.float64]:
+    return taking_turns({"": action}, count)[""]
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Ask))
+    arguments = tyro.cli(ServerArguments)
+    measured = measure_server(load(shipped()).memory(), arguments)
+    record = {**measured, "code_version": code_version(), "machine": machine()}
+    content = json.dumps(record, allow_nan=False, indent=1)
+    atomic_write(arguments.out, f"{content}\n".encode())
+    print(content)

@@ -4,7 +4,7 @@ from radt.collect import annealed, ppo, ppo_lstm  # which register themselves
 from radt.collect.annealed import AnnealedOptions
 from radt.collect.ppo import CollectConfig, paper_config
 from radt.collect.ppo_lstm import RecurrentConfig
-from radt.collect.record import collect
+from radt.collect.record import record_histories
 from radt.collect.source import (
     SOURCES,
     CollectError,
@@ -27,8 +27,8 @@ __all__ = [
     "Request",
     "SourceEntry",
     "annealed",
-    "collect",
     "paper_config",
     "ppo",
     "ppo_lstm",
+    "record_histories",
 ]

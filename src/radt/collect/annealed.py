@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radt.collect.histories import one_history
-from radt.collect.learner import ENVIRONMENT, ROLLOUT, stream
-from radt.collect.rollout import Actor, Rollout
+from radt.collect.rollout import ENVIRONMENT, ROLLOUT, Rollout, Runner, one_history, stream
 from radt.collect.source import (
     SOURCES,
     CollectProgress,
@@ -56,7 +54,7 @@ class AnnealedOptions:
             )
 
 
-def record(request: Request) -> Recorded:
+def record_annealed(request: Request) -> Recorded:
     """Act with falling noise in the first training tasks, many at once."""
     return Recorded(_histories(request))
 
@@ -77,7 +75,7 @@ def _histories(request: Request) -> Iterator[History]:
 
 
 def act_out(suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions) -> Iterator[History]:
-    """Live through all episodes of some tasks; who is ready goes on unheard until all are."""
+    """Roll out all episodes of some tasks; who is ready goes on unheard until all are."""
     walk, ended = Walk(suite, tasks, options), np.zeros(len(tasks), np.int64)
     parts = []
     while (ended < options.episodes).any():
@@ -99,24 +97,24 @@ class Walk:
         seed, self._actions = options.seed, suite.spaces.action.size
         self._env = guided(suite, tasks)
         seeds = [int(stream(seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
-        self._actor = Actor(self._env, seeds)
+        self._runner = Runner(self._env, seeds)
         self._streams = [stream(seed, task, ROLLOUT) for task in tasks]
         self._noise = np.linspace(options.first_noise, options.last_noise, options.episodes)
         self._episode = np.full(len(tasks), -1)  # [tasks]
 
     def go_on(self) -> Rollout:
         """Take some steps."""
-        count, actor, episode = STEPS_AT_ONCE, self._actor, self._episode
+        count, runner, episode = STEPS_AT_ONCE, self._runner, self._episode
         luck = np.stack([own.random(count) for own in self._streams], axis=1)
         detours = np.stack([own.integers(self._actions, size=count) for own in self._streams], 1)
 
         def choose(step: int) -> NDArray[Any]:
-            episode[actor.begun] += 1
+            episode[runner.begun] += 1
             noise = self._noise[np.minimum(episode, len(self._noise) - 1)]  # [tasks]
             best = self._env.optimal_actions()
             return np.asarray(np.where(luck[step] < noise, detours[step], best))
 
-        return actor.act(count, choose)
+        return runner.act(count, choose)
 
 
 def guided(suite: TaskSuite, tasks: Sequence[int]) -> Any:
@@ -130,21 +128,25 @@ def guided(suite: TaskSuite, tasks: Sequence[int]) -> Any:
     return env
 
 
-def check(suite: TaskSuite, options: AnnealedOptions) -> None:
+def check_annealed(suite: TaskSuite, options: AnnealedOptions) -> None:
     """Refuse tasks whose best actions nobody knows."""
     guided(suite, suite.train_tasks[:1]).close()
 
 
-def forecast(suite: TaskSuite, options: AnnealedOptions) -> Forecast:
+def forecast_annealed(suite: TaskSuite, options: AnnealedOptions) -> Forecast:
     """Expect episodes that take a third of their time."""
     tasks = min(options.tasks, len(suite.train_tasks))
     episodes = tasks * options.episodes
     return Forecast(tasks, episodes * suite.spaces.horizon // 3, episodes * SECONDS_PER_EPISODE)
 
 
-def usual_options(env: str) -> AnnealedOptions:
-    """Return the defaults; the paper has no such source."""
-    return AnnealedOptions()
-
-
-SOURCES.register("annealed", SourceEntry(AnnealedOptions, record, forecast, usual_options, check))
+SOURCES.register(
+    "annealed",
+    SourceEntry(
+        AnnealedOptions,
+        record_annealed,
+        forecast_annealed,
+        lambda env: AnnealedOptions(),  # the paper has no such source
+        check_annealed,
+    ),
+)

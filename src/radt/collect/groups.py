@@ -7,18 +7,88 @@ arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from itertools import accumulate
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from radt.collect.histories import episode_returns, late_return, one_history
-from radt.collect.learner import Learner
-from radt.collect.parts import read_parts, recorded_seconds
+from radt.collect.parts import (
+    GroupPart,
+    LearnerState,
+    drop_learner,
+    join,
+    part_path,
+    read_parts,
+    write_part,
+)
+from radt.collect.rollout import Rollout, episode_returns, late_return, one_history
 from radt.collect.source import CollectError, CollectProgress, Recorded, Request
-from radt.collect.workers import GroupJob, GroupProgress, Report, record_groups
 from radt.data import History
+from radt.engine import Engine, JobError
+from radt.envs.suite import TaskSuite
+from radt.files import locked
+
+
+class Learner(Protocol):
+    """The learning agents of one group of tasks, and the environments that they act in."""
+
+    rollouts: int  # how many are done
+
+    def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: Any) -> None: ...
+
+    def advance(self) -> Rollout:
+        """Act for one rollout and, unless it is the last one, learn from it."""
+        ...
+
+    def state(self) -> LearnerState:
+        """Return what `resume` needs beside the recorded actions."""
+        ...
+
+    def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
+        """Go on after the recorded actions [steps, slots], which the environments take again."""
+        ...
+
+    @staticmethod
+    def observed(suite: TaskSuite, options: Any, states: NDArray[Any]) -> NDArray[Any]:
+        """Turn recorded states [N, values] into those of the suite [N, *shape]."""
+        ...
+
+
+@dataclass(frozen=True)
+class GroupJob:
+    """One group of tasks to record."""
+
+    learner: type[Learner]
+    suite: TaskSuite
+    config: Any  # of a source whose agents learn rollout by rollout, such as CollectConfig
+    group: int
+    tasks: tuple[int, ...]
+    parts: Path
+    plan_hash: str
+
+
+@dataclass(frozen=True)
+class GroupProgress:
+    """How far a group is, and the rewards per finished episode in its last rollout."""
+
+    group: int
+    rollouts: int
+    recent_return: float
+
+
+Report = Callable[[GroupProgress], None]
+
+
+def finished_parts(job: GroupJob) -> list[GroupPart]:
+    """Read what a group has recorded so far."""
+    return read_parts(job.parts, job.group, job.plan_hash)
 
 
 @dataclass(frozen=True)
@@ -48,7 +118,7 @@ def record_learning(
             f"{selection.above:g}; lower collect.keep_above, or let agents learn longer with "
             f"collect.transitions. What is recorded is kept in {request.parts}"
         )
-    seconds = sum(recorded_seconds(job.parts, job.group, job.plan_hash) for job in jobs[:done])
+    seconds = sum(part.seconds for job in jobs[:done] for part in finished_parts(job))
     chosen = kept[: selection.count]
     return Recorded(_chosen(jobs[:done], chosen), seconds / min(request.engine.workers, done))
 
@@ -119,7 +189,7 @@ def _chosen(jobs: Sequence[GroupJob], tasks: Sequence[int]) -> Iterator[History]
 
 def histories(job: GroupJob) -> Iterator[History]:
     """Put the parts of a group together again, one task after the other."""
-    envs, parts = job.config.envs_per_task, read_parts(job.parts, job.group, job.plan_hash)
+    envs, parts = job.config.envs_per_task, finished_parts(job)
     keep = job.config.transitions // envs  # steps of each environment
     states, actions, rewards, ends = (
         np.concatenate([getattr(part, name) for part in parts])[:keep]
@@ -136,3 +206,82 @@ def histories(job: GroupJob) -> Iterator[History]:
             rewards[:, own],
             ends[:, own],
         )
+
+
+def record_group(job: GroupJob) -> Iterator[GroupProgress]:
+    """Record a group's rollouts from its last finished part to the end, telling after each."""
+    # A worker whose parent was killed stops at its next report; until then its successor waits.
+    with locked(job.parts / f"group-{job.group:03d}.lock", wait=True):
+        finished = finished_parts(job)
+        done = sum(len(part.actions) for part in finished) // job.config.n_steps
+        if finished:
+            yield _progress(job, done, finished[-1])
+        if done < job.config.rollouts:
+            learner = job.learner(job.suite, job.tasks, job.config)
+            if finished:
+                _take_again(learner, job, finished)
+            yield from _record_parts(job, learner, len(finished))
+
+
+def _record_parts(job: GroupJob, learner: Learner, number: int) -> Iterator[GroupProgress]:
+    """Learn to the end and write the parts from `number` on."""
+    while left := job.config.rollouts - learner.rollouts:
+        seconds, rollouts = 0.0, []
+        for _ in range(min(job.config.rollouts_per_part, left)):
+            begun = time.perf_counter()
+            rollouts.append(learner.advance())
+            seconds += time.perf_counter() - begun
+            yield _progress(job, learner.rollouts, rollouts[-1])
+        goes_on = learner.rollouts < job.config.rollouts
+        part = join(rollouts, learner.state() if goes_on else {}, seconds)
+        write_part(part_path(job.parts, job.group, number), part, job.plan_hash)
+        if number:
+            drop_learner(part_path(job.parts, job.group, number - 1), job.plan_hash)
+        number += 1
+
+
+def _take_again(learner: Learner, job: GroupJob, finished: list[GroupPart]) -> None:
+    """Bring a new learner and its environments to the end of the finished parts."""
+    actions = np.concatenate([part.actions for part in finished])
+    again = learner.resume(finished[-1].learner, actions)
+    if not np.array_equal(again.states, np.concatenate([part.states for part in finished])):
+        raise CollectError(
+            f"{job.suite.name!r} does not pass the same states when it takes the recorded "
+            f"actions again, so this run cannot go on; delete {job.parts} to collect anew"
+        )
+
+
+def _progress(job: GroupJob, done: int, latest: Rollout | GroupPart) -> GroupProgress:
+    last = slice(-job.config.n_steps, None)
+    ends = int(latest.ends[last].sum())
+    rewards = float(latest.rewards[last].sum(dtype=np.float64))
+    return GroupProgress(job.group, done, rewards / max(1, ends))
+
+
+def record_groups(jobs: Sequence[GroupJob], engine: Engine, report: Report) -> None:
+    """Record all groups where the engine has workers; one that fails goes on from its parts."""
+    try:
+        for _, news in engine.map(_tell, jobs):
+            report(GroupProgress(*news))
+    except JobError as error:
+        raise CollectError(str(error)) from None
+
+
+def _tell(job: GroupJob) -> Iterator[tuple[Any, ...]]:
+    """Record a group with one thread and say how far it is."""
+    with single_threaded():
+        yield from map(astuple, record_group(job))
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """Compute with one thread, so that sums are rounded the same everywhere."""
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):  # NumPy's BLAS has threads of its own
+            yield
+    finally:
+        torch.set_num_threads(before)

@@ -4,6 +4,9 @@ Networks differ in their weights, so a step is one batched product. Sequences ru
 each other; what a backward pass needs stays on a tape that is allocated and cut into steps once.
 Weights are one matrix per network: rows for the state, for two constant inputs (an LSTM has two
 biases) and for the hidden state; columns for the gates.
+
+The policy and value networks of a task are those of sb3-contrib's MlpLstmPolicy: separate LSTMs
+with PyTorch's uniform weights, and behind each the two tanh layers of stable-baselines3's.
 """
 
 from __future__ import annotations
@@ -16,11 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from radt.collect.networks import ActorCritics, Parameters, layer_shapes
+
 BIASES = 2
 GATES = 4  # exit, entry, forget, candidate: sigmoids first, and what changes cells last
 
 
-class Memory(NamedTuple):
+class LSTMState(NamedTuple):
     """What LSTMs carry from step to step."""
 
     hidden: Tensor  # [nets, lanes, units]
@@ -88,24 +93,24 @@ def make_tape(
     return Tape(each, *rows)
 
 
-def forward(weights: Tensor, steps: Sequence[Step], memories: Mapping[int, Memory]) -> None:
+def forward_steps(weights: Tensor, steps: Sequence[Step], carries: Mapping[int, LSTMState]) -> None:
     """Fill a tape from the states and the `keep` that lie on it.
 
     Args:
         weights: [nets, state + 2 + units, 4 * units].
         steps: Of a tape.
-        memories: What lanes start from, by the number of the step; the first must be among them.
+        carries: What lanes start from, by the number of the step; the first must be among them.
     """
-    memory = memories[0]
+    carry = carries[0]
     for number, step in enumerate(steps):
-        take_step(weights, step, memories.get(number, memory))
-        memory = Memory(step.outputs, step.after)
+        take_step(weights, step, carries.get(number, carry))
+        carry = LSTMState(step.outputs, step.after)
 
 
-def take_step(weights: Tensor, step: Step, memory: Memory) -> None:
+def take_step(weights: Tensor, step: Step, carry: LSTMState) -> None:
     """Compute one step of all lanes."""
-    torch.mul(memory.hidden, step.keep, out=step.hidden)
-    torch.mul(memory.cells, step.keep, out=step.before)
+    torch.mul(carry.hidden, step.keep, out=step.hidden)
+    torch.mul(carry.cells, step.keep, out=step.before)
     multiply(step.inputs, weights, step.gates)
     step.open.sigmoid_()
     step.candidate.tanh_()
@@ -122,13 +127,13 @@ def multiply(rows: Tensor, matrices: Tensor, out: Tensor) -> None:
         torch.bmm(rows, matrices, out=out)
 
 
-def backward(weights: Tensor, tape: Tape, starts: Collection[int], gradients: Tensor) -> None:
+def backward_steps(weights: Tensor, tape: Tape, starts: Collection[int], gradients: Tensor) -> None:
     """Differentiate the last forward pass through time.
 
     Args:
         weights: As in the forward pass, [nets, state + 2 + units, 4 * units].
         tape: As it was left, with the gradients that arrive at hidden states.
-        starts: The steps at which lanes started from a memory: nothing flows back beyond them.
+        starts: The steps at which lanes started from a given state: nothing flows back beyond.
         gradients: Is filled with those of the weights.
     """
     units = tape.before.shape[-1]
@@ -136,7 +141,7 @@ def backward(weights: Tensor, tape: Tape, starts: Collection[int], gradients: Te
     differentiate_steps(tape)
     hidden, cells = (torch.zeros_like(tape.steps[0].before) for _ in range(2))
     for number in reversed(range(len(tape.steps))):
-        step_back(recurrent, tape.steps[number], Memory(hidden, cells))
+        step_back(recurrent, tape.steps[number], LSTMState(hidden, cells))
         if number in starts:
             hidden.zero_()
             cells.zero_()
@@ -156,8 +161,8 @@ def differentiate_steps(tape: Tape) -> None:
     torch.mul(forget, tape.keep, out=tape.kept)
 
 
-def step_back(recurrent: Tensor, step: Step, later: Memory) -> None:
-    """Turn gradients with respect to the memory after a step into those before it, in place."""
+def step_back(recurrent: Tensor, step: Step, later: LSTMState) -> None:
+    """Turn gradients with respect to the state after a step into those before it, in place."""
     hidden, cells = later
     hidden.add_(step.arriving)
     cells.addcmul_(hidden, step.through)
@@ -166,3 +171,89 @@ def step_back(recurrent: Tensor, step: Step, later: Memory) -> None:
     cells.mul_(step.kept)
     multiply(step.errors, recurrent, hidden)
     hidden.mul_(step.keep)
+
+
+class RecurrentActorCritics:
+    """The recurrent policy and value networks of many tasks, and their gradients."""
+
+    def __init__(
+        self,
+        generators: Sequence[np.random.Generator],
+        inputs: int,
+        units: int,
+        actions: int,
+        shape: tuple[int, int],
+        most: int,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """Draw the weights.
+
+        Args:
+            generators: One per task.
+            inputs: Numbers in a state.
+            units: Of each LSTM.
+            actions: To choose among.
+            shape: Steps and lanes of the sequences that are learned from.
+            most: States that are ever mapped at once.
+            dtype: Of the numbers.
+        """
+        self.tasks, self.inputs, self.units = len(generators), inputs, units
+        lstms = (inputs + BIASES + units, GATES * units)
+        self.parameters = Parameters(self.tasks, (lstms, *layer_shapes(units, actions)), dtype)
+        self.lstms, self.lstm_gradients = (
+            blocks[0] for blocks in (self.parameters.blocks, self.parameters.gradient_blocks)
+        )
+        self.heads = ActorCritics(generators, units, actions, most, dtype, self.parameters)
+        bound = units**-0.5
+        for generator, own in zip(generators, self.lstms.view(self.tasks, -1), strict=True):
+            own.copy_(torch.from_numpy(generator.uniform(-bound, bound, len(own))))
+        self._learning, self._acting = self._tape(*shape), self._tape(1, 1)
+
+    def _tape(self, steps: int, lanes: int) -> Tape:
+        sizes = (self.inputs, self.units)
+        return make_tape(2 * self.tasks, steps, lanes, *sizes, self.lstms.dtype)
+
+    def blank(self, lanes: int) -> LSTMState:
+        """Return the state of LSTMs that have seen nothing."""
+        shape = (2 * self.tasks, lanes, self.units)
+        return LSTMState(*(torch.zeros(shape, dtype=self.lstms.dtype) for _ in range(2)))
+
+    def act(self, states: Tensor, keep: Tensor, carry: LSTMState) -> tuple[Tensor, LSTMState]:
+        """Take one step in some environments of each task.
+
+        Args:
+            states: [tasks, envs, inputs].
+            keep: [tasks, envs], 0 at the first step of an episode.
+            carry: Of the environments, [2 * tasks, envs, units].
+
+        Returns:
+            Logits and values as `ActorCritics.forward` returns them, [tasks, 2, actions, envs], and
+            the state after the step; both are overwritten by the next call.
+        """
+        if self._acting.inputs.shape[1] != states.shape[1]:
+            self._acting = self._tape(1, states.shape[1])
+        self._show(self._acting, states, keep)
+        (step,) = self._acting.steps
+        take_step(self.lstms, step, carry)
+        return self.heads.forward(self._acting.outputs), LSTMState(step.outputs, step.after)
+
+    def forward(self, states: Tensor, keep: Tensor, carries: Mapping[int, LSTMState]) -> Tensor:
+        """Map sequences, step after step in [tasks, rows, ...], to [tasks, 2, actions, rows].
+
+        `carries` says from what the lanes start, by the number of the step.
+        """
+        self._show(self._learning, states, keep)
+        forward_steps(self.lstms, self._learning.steps, carries)
+        return self.heads.forward(self._learning.outputs)
+
+    def backward(self, output_gradients: Tensor, starts: Collection[int]) -> None:
+        """Fill the gradients from the loss's with respect to the outputs of the last `forward`."""
+        self.heads.backward(output_gradients)
+        self.heads.input_gradients(out=self._learning.arriving)
+        backward_steps(self.lstms, self._learning, starts, self.lstm_gradients)
+
+    def _show(self, tape: Tape, states: Tensor, keep: Tensor) -> None:
+        """Let both LSTMs of a task see its states."""
+        seen, kept = (part.unflatten(0, (self.tasks, 2)) for part in (tape.inputs, tape.keep))
+        seen[..., : self.inputs] = states.unsqueeze(1)  # [tasks, 2, rows, ...]
+        kept[..., 0] = keep.unsqueeze(1)

@@ -1,16 +1,13 @@
 """Finished parts of a collection on disk: what happened, and the learner's state at the end.
 
 A part is one safetensors file, whole or absent. From a group's last part a run goes on exactly
-where it stood; the environments are brought there by living the recorded actions again. Only that
+where it stood; the environments are brought there by taking the recorded actions again. Only that
 last part holds a learner: with large networks, those of all parts would fill a disk.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,20 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radt.collect.learner import LearnerState
 from radt.collect.rollout import Rollout
 from radt.collect.source import CollectError
-from radt.envs.suite import TaskSuite
 from radt.files import atomic_write
 
-FORMAT = 1
 PARTS = "parts"  # the folder inside a dataset's folder, until the dataset is complete
+LearnerState = Mapping[str, NDArray[np.float32]]
 _LEARNER = "learner."
-_NEWER = (("reveal", False), ("source", "ppo"))  # added since, as it was when it did not exist
 
 
 @dataclass(frozen=True)
-class Part:
+class GroupPart:
     """Some consecutive rollouts of a group of tasks, and the learner after them."""
 
     states: NDArray[Any]  # [steps, slots, ...] as a rollout notes them
@@ -42,50 +36,13 @@ class Part:
     seconds: float
 
 
-def join(rollouts: Sequence[Rollout], learner: LearnerState, seconds: float) -> Part:
+def join(rollouts: Sequence[Rollout], learner: LearnerState, seconds: float) -> GroupPart:
     """Make one part of consecutive rollouts."""
-    return Part(
-        np.concatenate([rollout.states for rollout in rollouts]),
-        np.concatenate([rollout.actions for rollout in rollouts]),
-        np.concatenate([rollout.rewards for rollout in rollouts]),
-        np.concatenate([rollout.ends for rollout in rollouts]),
-        learner,
-        seconds,
+    states, actions, rewards, ends = (
+        np.concatenate([getattr(rollout, name) for rollout in rollouts])
+        for name in ("states", "actions", "rewards", "ends")
     )
-
-
-def plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict[str, Any]:
-    """Describe as plain JSON everything that the collected arrays depend on."""
-    content = {
-        "format": FORMAT,
-        "env": suite.name,
-        "env_spec": _rules(suite),
-        "spaces": dataclasses.asdict(suite.spaces),
-        "tasks": suite.train_tasks,
-        "source": source,
-        "config": _without_news(dataclasses.asdict(options)),
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(_without_news(content)))
-    return plain
-
-
-def _without_news(values: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is newer than FORMAT 1 while it changes nothing.
-
-    So a dataset from before an option existed is still the dataset of the same configuration.
-    """
-    return {name: value for name, value in values.items() if (name, value) not in _NEWER}
-
-
-def _rules(suite: TaskSuite) -> dict[str, Any]:
-    """Return the fields that a suite has beside those of the protocol, e.g. the room's size."""
-    record: dict[str, Any] = dataclasses.asdict(suite) if dataclasses.is_dataclass(suite) else {}
-    return {name: value for name, value in record.items() if not hasattr(TaskSuite, name)}
-
-
-def identity(content: dict[str, Any]) -> str:
-    """Hash a plan; parts of another plan are refused."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return GroupPart(states, actions, rewards, ends, learner, seconds)
 
 
 def part_path(parts: Path, group: int, number: int) -> Path:
@@ -93,7 +50,7 @@ def part_path(parts: Path, group: int, number: int) -> Path:
     return parts / f"group-{group:03d}-part-{number:03d}.safetensors"
 
 
-def write_part(path: Path, part: Part, plan_hash: str) -> None:
+def write_part(path: Path, part: GroupPart, plan_hash: str) -> None:
     """Put a finished part in place at once."""
     from safetensors.numpy import save
 
@@ -108,7 +65,7 @@ def write_part(path: Path, part: Part, plan_hash: str) -> None:
     atomic_write(path, save(arrays, {"plan": plan_hash, "seconds": repr(part.seconds)}))
 
 
-def read_part(path: Path, plan_hash: str) -> Part:
+def read_part(path: Path, plan_hash: str) -> GroupPart:
     """Read a part of the same plan."""
     from safetensors import SafetensorError, safe_open
 
@@ -131,7 +88,7 @@ def read_part(path: Path, plan_hash: str) -> Part:
         if name.startswith(_LEARNER)
     }
     states = arrays["states"]
-    return Part(
+    return GroupPart(
         states.astype(np.int64) if states.dtype == np.int32 else states,
         arrays["actions"].astype(np.int64),
         arrays["rewards"],
@@ -141,9 +98,9 @@ def read_part(path: Path, plan_hash: str) -> Part:
     )
 
 
-def read_parts(parts: Path, group: int, plan_hash: str) -> list[Part]:
+def read_parts(parts: Path, group: int, plan_hash: str) -> list[GroupPart]:
     """Read a group's finished parts, from the first to the last before a gap."""
-    found: list[Part] = []
+    found: list[GroupPart] = []
     while (path := part_path(parts, group, len(found))).is_file():
         found.append(read_part(path, plan_hash))
     return found
@@ -152,8 +109,3 @@ def read_parts(parts: Path, group: int, plan_hash: str) -> list[Part]:
 def drop_learner(path: Path, plan_hash: str) -> None:
     """Forget the learner of a part that another one follows."""
     write_part(path, replace(read_part(path, plan_hash), learner={}), plan_hash)
-
-
-def recorded_seconds(parts: Path, group: int, plan_hash: str) -> float:
-    """Add up how long a group's parts took."""
-    return sum(part.seconds for part in read_parts(parts, group, plan_hash))

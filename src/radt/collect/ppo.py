@@ -17,11 +17,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.collect.groups import Selection, record_learning
-from radt.collect.learner import ENVIRONMENT, INITIAL, ROLLOUT, LearnerState, stream
-from radt.collect.loss import output_gradients
-from radt.collect.minibatch import Experience, Floats, minibatches
 from radt.collect.networks import POLICY, VALUE, ActorCritics, Adam
-from radt.collect.rollout import Actor, Rollout, StateIndex, advantages
+from radt.collect.parts import LearnerState
+from radt.collect.ppo_loss import Experience, minibatches, output_gradients
+from radt.collect.rollout import (
+    ENVIRONMENT,
+    INITIAL,
+    ROLLOUT,
+    Floats,
+    Rollout,
+    Runner,
+    StateIndex,
+    advantages,
+    stream,
+)
 from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry
 from radt.envs.suite import TaskSuite, revealed
 
@@ -109,7 +118,7 @@ class GroupLearner:
         self.index = StateIndex(suite.spaces.state)
         self.actions = suite.spaces.action.size
         seeds = [int(stream(config.seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
-        self.actor = Actor(suite.make_vec(self.tasks), seeds, self.index.of)
+        self.runner = Runner(suite.make_vec(self.tasks), seeds, self.index.of)
         self._inputs = network_inputs(self.index, config.observation_scale)
         self.networks = ActorCritics(
             [stream(config.seed, task, INITIAL) for task in tasks],
@@ -126,7 +135,7 @@ class GroupLearner:
         streams = [stream(config.seed, task, ROLLOUT, self.rollouts) for task in self.tasks]
         probabilities, values = self.tables()
         uniforms = np.stack([stream.random(config.n_steps) for stream in streams], axis=1)
-        rollout = self.actor.rollout(probabilities, uniforms)
+        rollout = self.runner.rollout(probabilities, uniforms)
         self.rollouts += 1
         if self.rollouts < config.rollouts:
             self._learn(self._experience(rollout, probabilities, values), streams)
@@ -176,10 +185,10 @@ class GroupLearner:
         return self.optimiser.state()
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
-        """Go on after the recorded actions [steps, tasks], which the environments live again."""
+        """Go on after the recorded actions [steps, tasks], which the environments take again."""
         self.optimiser.restore(state)
         self.rollouts = len(actions) // self.config.n_steps
-        return self.actor.replay(actions)
+        return self.runner.replay(actions)
 
     @staticmethod
     def observed(suite: TaskSuite, options: CollectConfig, states: NDArray[Any]) -> NDArray[Any]:
@@ -197,7 +206,7 @@ def network_inputs(index: StateIndex, scale: ObservationScale) -> Tensor:
     return torch.cat([coordinates, torch.ones(index.count, 1)], dim=1)
 
 
-def check(suite: TaskSuite, options: CollectConfig) -> None:
+def check_ppo(suite: TaskSuite, options: CollectConfig) -> None:
     """Refuse tasks that a table over states cannot hold, and to reveal what is not hidden."""
     require_discrete_actions(suite)
     StateIndex(acting_suite(suite, options).spaces.state)
@@ -209,17 +218,19 @@ def require_discrete_actions(suite: TaskSuite) -> None:
         raise ValueError(f"PPO here chooses among discrete actions; {suite.name!r} has others")
 
 
-def record(request: Request) -> Recorded:
+def record_ppo(request: Request) -> Recorded:
     """Let one agent learn each training task."""
     tasks = request.suite.train_tasks
     return record_learning(request, GroupLearner, tasks, Selection(len(tasks)))
 
 
-def forecast(suite: TaskSuite, options: CollectConfig) -> Forecast:
+def forecast_ppo(suite: TaskSuite, options: CollectConfig) -> Forecast:
     """Expect all training tasks."""
     count = len(suite.train_tasks) * options.transitions
     seconds = count * options.n_epochs * SECONDS_PER_SAMPLE
     return Forecast(len(suite.train_tasks), count, seconds)
 
 
-SOURCES.register("ppo", SourceEntry(CollectConfig, record, forecast, paper_config, check))
+SOURCES.register(
+    "ppo", SourceEntry(CollectConfig, record_ppo, forecast_ppo, paper_config, check_ppo)
+)

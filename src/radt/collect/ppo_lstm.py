@@ -5,33 +5,50 @@ paper used them for MazeRunner; `presets` has a lighter way. An agent may learn 
 environments of its task at once; their episodes are stored as one history, in the order in which
 they end. Rewards are stored as the environment gives them: the value that stands for the future
 of an episode that was cut off is known to the learner only.
+
+Minibatches are sequences. As in sb3-contrib, the rollouts of a task's environments are lined up,
+the line is cut at a random place, its two parts swap, and minibatches are consecutive pieces of it.
+What starts inside a rollout goes on from the state that the LSTM had there when it acted. All tasks
+share the cut, so that in all lanes of a minibatch the end of one rollout is followed by the
+beginning of another at the same step, and nothing is padded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from radt.collect.groups import Selection, record_learning
-from radt.collect.learner import CUT, ENVIRONMENT, INITIAL, ROLLOUT, LearnerState, stream
-from radt.collect.loss import output_gradients
-from radt.collect.lstm import Memory
-from radt.collect.minibatch import Experience, of_samples
-from radt.collect.networks import Adam
+from radt.collect.lstm import LSTMState, RecurrentActorCritics
+from radt.collect.networks import POLICY, VALUE, Adam
+from radt.collect.parts import LearnerState
 from radt.collect.ppo import require_discrete_actions
-from radt.collect.recurrent import RecurrentActorCritics
-from radt.collect.recurrent_actor import Lived, RecurrentActor, network_view
-from radt.collect.rollout import Rollout
-from radt.collect.sequences import Sequences, cut_sequences
+from radt.collect.ppo_loss import Experience, of_samples, output_gradients
+from radt.collect.rollout import (
+    CUT,
+    ENVIRONMENT,
+    INITIAL,
+    ROLLOUT,
+    Floats,
+    Integers,
+    Rollout,
+    Runner,
+    advantages,
+    drawn,
+    stream,
+)
 from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry
 from radt.envs.suite import TaskSuite
+from radt.spaces import StateSpace
 
 SECONDS_PER_WEIGHT_SAMPLE = 2e-10  # of a sample in one epoch, by weights of an LSTM, on two cores
+View = Callable[[NDArray[Any]], Tensor]
 
 
 @dataclass(frozen=True)
@@ -89,6 +106,163 @@ class RecurrentConfig:
         return Selection(self.tasks, -np.inf if self.keep_above is None else self.keep_above)
 
 
+@dataclass(frozen=True)
+class LaneStart:
+    """Where lanes start to follow a rollout."""
+
+    step: int  # of the rollout
+    envs: Integers  # [lanes]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A minibatch: as many steps as a rollout has, of some lanes."""
+
+    rows: Integers  # [steps * lanes] step * envs + env of each sample in the rollout
+    starts: dict[int, LaneStart]  # by the step of the minibatch
+
+
+def cut_sequences(steps: int, envs: int, batch_size: int, place: int) -> Iterator[Sequences]:
+    """Yield one epoch of a rollout [steps, envs] whose line is cut at `place`."""
+    first_env, cut = divmod(place, steps)
+    lanes = batch_size // steps
+    for first in range(first_env, first_env + envs, lanes):
+        ends = np.arange(first, first + lanes) % envs
+        starts = {0: LaneStart(cut, ends)}
+        if cut:
+            starts[steps - cut] = LaneStart(0, (ends + 1) % envs)
+        parts = [
+            np.arange(start.step, steps if number == 0 else cut)[:, None] * envs + start.envs
+            for number, start in starts.items()
+        ]
+        yield Sequences(np.concatenate(parts).ravel(), starts)
+
+
+@dataclass(frozen=True)
+class RecurrentRollout:
+    """A rollout, and what the networks saw, said and carried on in it."""
+
+    rollout: Rollout
+    inputs: Tensor  # [tasks, steps * envs, inputs]
+    keep: Tensor  # [tasks, steps * envs], 0 at the first step of an episode
+    carry: LSTMState  # [steps + 1, nets, envs, units] before each step, and after the last
+    probabilities: Floats  # [steps, tasks, envs] of the actions that were taken
+    values: Floats  # [steps, tasks, envs]
+    values_after: Floats  # [steps, tasks, envs] of where a step led, also where it was cut off
+
+    def experience(self, discount: float, trace_decay: float) -> Experience:
+        """Return the samples, [tasks, steps * envs]."""
+        rollout, (steps, tasks, envs) = self.rollout, self.values.shape
+        now, after = (part.reshape(steps, -1) for part in (self.values, self.values_after))
+        estimates, targets = advantages(rollout, now, after, discount, trace_decay)
+        numbers = np.repeat(np.arange(steps * envs).reshape(steps, 1, envs), tasks, axis=1)
+        columns: tuple[NDArray[Any], ...] = (numbers, rollout.actions, self.probabilities)
+        by_slot = [column.reshape(steps, tasks, envs) for column in (*columns, estimates, targets)]
+        by_task: list[NDArray[Any]] = [part.swapaxes(0, 1).reshape(tasks, -1) for part in by_slot]
+        return Experience(*by_task)
+
+    def carry_at(self, start: LaneStart) -> LSTMState:
+        """Return what was remembered before a step of some environments, [nets, lanes, units]."""
+        envs = torch.from_numpy(start.envs)
+        return LSTMState(*(part[start.step][:, envs] for part in self.carry))
+
+
+class RecurrentRunner:
+    """Recurrent networks at work in several environments of each task."""
+
+    def __init__(
+        self,
+        networks: RecurrentActorCritics,
+        suite: TaskSuite,
+        tasks: Sequence[int],
+        seeds: Sequence[Sequence[int]],
+    ) -> None:
+        """Begin an episode per task and seed, [tasks][envs]."""
+        self.networks, self.envs = networks, len(seeds[0])
+        slots = [task for task in tasks for _ in range(self.envs)]
+        self.runner = Runner(suite.make_vec(slots), [seed for own in seeds for seed in own])
+        self.carry = networks.blank(self.envs)
+        self._view = network_view(suite.spaces.state)
+
+    def rollout(self, uniforms: Floats) -> RecurrentRollout:
+        """Act for a rollout with the random numbers [steps, tasks, envs]."""
+        steps, tasks, envs = uniforms.shape
+        networks, runner = self.networks, self.runner
+        carry = LSTMState(*(part.new_empty(steps + 1, *part.shape) for part in self.carry))
+        for kept, now in zip(carry, self.carry, strict=True):
+            kept[0] = now
+        inputs = torch.empty(steps, tasks, envs, networks.inputs)
+        keep = torch.empty(steps, tasks, envs)
+        values, probabilities = np.empty((2, *uniforms.shape))
+
+        def choose(step: int) -> Integers:
+            inputs[step], keep[step] = self._look()
+            before = LSTMState(*(part[step] for part in carry))
+            outputs, after = networks.act(inputs[step], keep[step], before)
+            for part, now in zip(carry, after, strict=True):
+                part[step + 1] = now
+            outputs = outputs.double()
+            policies = outputs[:, POLICY].softmax(dim=1).mT.numpy()  # [tasks, envs, actions]
+            actions = drawn(policies.cumsum(axis=-1)[..., :-1], uniforms[step])  # [tasks, envs]
+            taken = np.take_along_axis(policies, actions[..., None], axis=-1)
+            values[step], probabilities[step] = outputs[:, VALUE, 0].numpy(), taken[..., 0]
+            return actions.ravel()
+
+        rollout = runner.act(steps, choose)
+        self.carry = LSTMState(*(part[-1].clone() for part in carry))
+        after = np.concatenate([values[1:], self._values_here()[None]])
+        cut, found = self._values_of_cut(rollout, carry)
+        after.reshape(steps, -1)[cut] = found
+        seen, kept = (part.transpose(0, 1).flatten(1, 2) for part in (inputs, keep))
+        return RecurrentRollout(rollout, seen, kept, carry, probabilities, values, after)
+
+    def _look(self) -> tuple[Tensor, Tensor]:
+        """Return what is seen now, [tasks, envs, inputs], and 0 where an episode begins."""
+        tasks, envs = self.networks.tasks, self.envs
+        keep = torch.from_numpy(~self.runner.begun).float()
+        return self._view(self.runner.states).view(tasks, envs, -1), keep.view(tasks, envs)
+
+    def _values_here(self) -> Floats:
+        """Value the present states, [tasks, envs]."""
+        return self._value(*self._look(), self.carry)
+
+    def _values_of_cut(
+        self, rollout: Rollout, carry: LSTMState
+    ) -> tuple[tuple[Integers, Integers], Floats]:
+        """Value the last states of episodes that were cut off, in the steps and slots returned."""
+        step, slot = np.nonzero(rollout.truncated)
+        order = np.argsort(slot // self.envs, kind="stable")
+        step, slot = step[order], slot[order]
+        if not len(step):
+            return (step, slot), np.empty(0)
+        task, env = np.divmod(slot, self.envs)
+        lane = np.arange(len(task)) - np.searchsorted(task, task)  # counted in each task
+        states = torch.zeros(self.networks.tasks, lane.max() + 1, self.networks.inputs)
+        states[task, lane] = self._view(rollout.next_states[step, slot])
+        before = self.networks.blank(states.shape[1])
+        for mine, recorded in zip(before, carry, strict=True):
+            of_both = recorded.unflatten(1, (-1, 2))[step + 1, task, :, env]  # [N, 2, units]
+            mine.unflatten(0, (-1, 2))[task, :, lane] = of_both
+        return (step, slot), self._value(states, torch.ones(states.shape[:2]), before)[task, lane]
+
+    def _value(self, states: Tensor, keep: Tensor, carry: LSTMState) -> Floats:
+        outputs, _ = self.networks.act(states, keep, carry)
+        return outputs[:, VALUE, 0].double().numpy()
+
+
+def network_view(space: StateSpace) -> View:
+    """Say how networks see states: grid coordinates from -1 to 1, other numbers as they are."""
+    if space.kind == "image":
+        raise ValueError(f"recurrent PPO here sees numbers, not images of shape {space.shape}")
+    half = torch.tensor(space.bins).sub(1).clamp(min=1) / 2  # none unless discrete
+
+    def view(states: NDArray[Any]) -> Tensor:
+        flat = torch.from_numpy(states.reshape(len(states), -1)).float()  # [N, inputs]
+        return flat / half - 1 if space.kind == "discrete" else flat
+
+    return view
+
+
 class RecurrentLearner:
     """The learning agents of one group of tasks and the environments they act in."""
 
@@ -106,7 +280,7 @@ class RecurrentLearner:
         self.optimiser = Adam(self.networks.parameters, config.learning_rate, config.adam_epsilon)
         streams = [stream(config.seed, task, ENVIRONMENT) for task in tasks]
         seeds = [own.integers(2**31, size=config.envs_per_task).tolist() for own in streams]
-        self.acting = RecurrentActor(self.networks, suite, tasks, seeds)
+        self.runner = RecurrentRunner(self.networks, suite, tasks, seeds)
         self.rollouts = 0  # how many are done
 
     def advance(self) -> Rollout:
@@ -114,28 +288,28 @@ class RecurrentLearner:
         config = self.config
         shape = (config.n_steps, config.envs_per_task)
         streams = [stream(config.seed, task, ROLLOUT, self.rollouts) for task in self.tasks]
-        lived = self.acting.live(np.stack([own.random(shape) for own in streams], axis=1))
+        recorded = self.runner.rollout(np.stack([own.random(shape) for own in streams], axis=1))
         self.rollouts += 1
         if self.rollouts < config.rollouts:
-            self._learn(lived)
-        return lived.rollout
+            self._learn(recorded)
+        return recorded.rollout
 
-    def _learn(self, lived: Lived) -> None:
+    def _learn(self, recorded: RecurrentRollout) -> None:
         config = self.config
-        experience = lived.experience(config.gamma, config.gae_lambda)
+        experience = recorded.experience(config.gamma, config.gae_lambda)
         shape = (config.n_steps, config.envs_per_task)
         places = stream(config.seed, 0, CUT, self.rollouts)  # the same for all tasks
         for _ in range(config.n_epochs):
             place = int(places.integers(np.prod(shape)))
             for batch in cut_sequences(*shape, config.batch_size, place):
-                self.update(lived, experience, batch)
+                self.update(recorded, experience, batch)
 
-    def update(self, lived: Lived, experience: Experience, batch: Sequences) -> None:
+    def update(self, recorded: RecurrentRollout, experience: Experience, batch: Sequences) -> None:
         """Take one step along the gradient of a minibatch of every task."""
         rows = torch.from_numpy(batch.rows)
-        inputs, keep = (part.index_select(1, rows) for part in (lived.inputs, lived.keep))
-        memories = {number: lived.memory_at(start) for number, start in batch.starts.items()}
-        outputs = self.networks.forward(inputs, keep, memories)
+        inputs, keep = (part.index_select(1, rows) for part in (recorded.inputs, recorded.keep))
+        carries = {number: recorded.carry_at(start) for number, start in batch.starts.items()}
+        outputs = self.networks.forward(inputs, keep, carries)
         samples = of_samples(batch.rows, experience, self.actions)
         gradients = output_gradients(outputs, samples, self.config)
         self.networks.backward(gradients, batch.starts)
@@ -144,16 +318,16 @@ class RecurrentLearner:
 
     def state(self) -> LearnerState:
         """Return what `resume` needs beside the recorded actions."""
-        hidden, cells = (part.numpy() for part in self.acting.memory)
+        hidden, cells = (part.numpy() for part in self.runner.carry)
         return {**self.optimiser.state(), "hidden": hidden, "cells": cells}
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
-        """Go on after the recorded actions [steps, slots], which the environments live again."""
+        """Go on after the recorded actions [steps, slots], which the environments take again."""
         self.optimiser.restore(state)
-        remembered = (torch.from_numpy(state[name]).clone() for name in ("hidden", "cells"))
-        self.acting.memory = Memory(*remembered)
+        carried = (torch.from_numpy(state[name]).clone() for name in ("hidden", "cells"))
+        self.runner.carry = LSTMState(*carried)
         self.rollouts = len(actions) // self.config.n_steps
-        return self.acting.actor.replay(actions)
+        return self.runner.runner.replay(actions)
 
     @staticmethod
     def observed(suite: TaskSuite, options: RecurrentConfig, states: NDArray[Any]) -> NDArray[Any]:
@@ -161,20 +335,20 @@ class RecurrentLearner:
         return states
 
 
-def check(suite: TaskSuite, options: RecurrentConfig) -> None:
+def check_ppo_lstm(suite: TaskSuite, options: RecurrentConfig) -> None:
     """Refuse tasks that these networks cannot see or act in."""
     require_discrete_actions(suite)
     network_view(suite.spaces.state)
 
 
-def record(request: Request) -> Recorded:
+def record_ppo_lstm(request: Request) -> Recorded:
     """Let one agent learn each candidate until enough of them have learned their task."""
     options = request.options
     candidates = request.suite.train_tasks[: options.candidates]
     return record_learning(request, RecurrentLearner, candidates, options.selection)
 
 
-def forecast(suite: TaskSuite, options: RecurrentConfig) -> Forecast:
+def forecast_ppo_lstm(suite: TaskSuite, options: RecurrentConfig) -> Forecast:
     """Expect that most candidates are learned."""
     tasks = min(options.tasks, options.candidates, len(suite.train_tasks))
     count = tasks * options.transitions
@@ -183,9 +357,13 @@ def forecast(suite: TaskSuite, options: RecurrentConfig) -> Forecast:
     return Forecast(tasks, count, seconds)
 
 
-def paper_options(env: str) -> RecurrentConfig:
-    """Return the paper's hyper-parameters, which are sb3-contrib's for every environment."""
-    return RecurrentConfig()
-
-
-SOURCES.register("ppo-lstm", SourceEntry(RecurrentConfig, record, forecast, paper_options, check))
+SOURCES.register(
+    "ppo-lstm",
+    SourceEntry(
+        RecurrentConfig,
+        record_ppo_lstm,
+        forecast_ppo_lstm,
+        lambda env: RecurrentConfig(),  # the paper has sb3-contrib's for every environment
+        check_ppo_lstm,
+    ),
+)

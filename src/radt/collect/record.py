@@ -6,6 +6,8 @@ A dataset is made once, by one process at a time, and is there when its manifest
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 import shutil
 import time
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from radt.collect.parts import PARTS, identity, plan
+from radt.collect.parts import PARTS
 from radt.collect.source import (
     SOURCES,
     CollectError,
@@ -32,9 +34,11 @@ from radt.track import Tracker
 from radt.version import code_version
 
 _PLAN = "plan.json"
+FORMAT = 1
+_NEWER = (("reveal", False), ("source", "ppo"))  # added since, as it was when it did not exist
 
 
-def collect(
+def record_histories(
     suite: TaskSuite,
     options: Any,
     folder: Path,
@@ -64,7 +68,7 @@ def collect(
         entry.check(suite, options)
     except ValueError as error:
         raise CollectError(str(error)) from error
-    content = plan(suite, options, source)
+    content = collection_plan(suite, options, source)
     if _is_finished(folder, content) and not (folder / PARTS).exists():
         return folder  # without the lock: many runs may share it
     with _owned(folder):
@@ -72,10 +76,44 @@ def collect(
             _begin(folder / PARTS, content)
             with _reporter(progress, quiet) as report:
                 parts = (folder / PARTS).absolute()  # workers may stand elsewhere
-                request = Request(suite, options, parts, identity(content), engine, report)
+                request = Request(suite, options, parts, plan_identity(content), engine, report)
                 _write(folder, entry.record(request), suite, source, content)
         shutil.rmtree(folder / PARTS, ignore_errors=True)
     return folder
+
+
+def collection_plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict[str, Any]:
+    """Describe as plain JSON everything that the collected arrays depend on."""
+    content = {
+        "format": FORMAT,
+        "env": suite.name,
+        "env_spec": _rules(suite),
+        "spaces": dataclasses.asdict(suite.spaces),
+        "tasks": suite.train_tasks,
+        "source": source,
+        "config": _without_news(dataclasses.asdict(options)),
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(_without_news(content)))
+    return plain
+
+
+def _without_news(values: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is newer than FORMAT 1 while it changes nothing.
+
+    So a dataset from before an option existed is still the dataset of the same configuration.
+    """
+    return {name: value for name, value in values.items() if (name, value) not in _NEWER}
+
+
+def _rules(suite: TaskSuite) -> dict[str, Any]:
+    """Return the fields that a suite has beside those of the protocol, e.g. the room's size."""
+    record: dict[str, Any] = dataclasses.asdict(suite) if dataclasses.is_dataclass(suite) else {}
+    return {name: value for name, value in record.items() if not hasattr(TaskSuite, name)}
+
+
+def plan_identity(content: dict[str, Any]) -> str:
+    """Hash a plan; parts of another plan are refused."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @contextlib.contextmanager

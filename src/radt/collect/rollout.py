@@ -1,4 +1,4 @@
-"""Acting: the environments of many tasks, step by step."""
+"""Acting: the environments of many tasks, step by step, and the histories that come of it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,27 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from radt.collect.minibatch import Floats, Integers
+from radt.data import History
 from radt.spaces import StateSpace
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 Observe = Callable[[NDArray[Any]], NDArray[Any]]
+
+LATE_EPISODES = 50
+INITIAL, ENVIRONMENT, ROLLOUT, CUT = range(4)  # what a random stream is for
+
+
+def stream(seed: int, task: int, purpose: int, number: int = 0) -> np.random.Generator:
+    """Return the random numbers of a task for a purpose; nothing has to be stored to go on."""
+    return np.random.default_rng((seed, task, purpose, number))
 
 
 @dataclass(frozen=True)
 class Rollout:
     """What happened in `steps` steps of every environment, time first."""
 
-    states: NDArray[Any]  # [steps, slots, ...] as an actor notes them: numbers, or observations
+    states: NDArray[Any]  # [steps, slots, ...] as a runner notes them: numbers, or observations
     actions: Integers  # [steps, slots]
     rewards: NDArray[np.float32]  # [steps, slots] as the environment gives them
     terminated: NDArray[np.bool_]  # [steps, slots]
@@ -54,7 +64,7 @@ class StateIndex:
         return index
 
 
-class Actor:
+class Runner:
     """Environments in the middle of their episodes, one slot each."""
 
     def __init__(
@@ -90,7 +100,7 @@ class Actor:
         return self.act(len(actions), lambda step: actions[step])
 
     def act(self, steps: int, choose: Callable[[int], NDArray[Any]]) -> Rollout:
-        """Take the steps whose actions `choose` names, looking at this actor."""
+        """Take the steps whose actions `choose` names, looking at this runner."""
         shape, seen = (steps, len(self.states)), self.states
         states, after = (np.empty((steps, *seen.shape), seen.dtype) for _ in range(2))
         actions, rewards = np.empty(shape, np.int64), np.empty(shape, np.float32)
@@ -127,3 +137,48 @@ def advantages(
     for step in range(len(errors) - 1, -1, -1):
         running = errors[step] = errors[step] + carry[step] * running
     return errors, errors + now
+
+
+def one_history(
+    task: int,
+    states: NDArray[Any],
+    actions: NDArray[Any],
+    rewards: NDArray[np.float32],
+    ends: NDArray[np.bool_],
+) -> History:
+    """Lay the episodes of a task's environments, [steps, envs, ...], one after the other.
+
+    They stand in the order in which they end, and those that end together in the order of their
+    environments. What is unfinished at the end comes last and belongs to no episode.
+    """
+    order = by_end(ends)
+
+    def laid(values: NDArray[Any]) -> NDArray[Any]:
+        return values.reshape(-1, *values.shape[2:])[order]
+
+    last = np.flatnonzero(laid(ends))
+    lengths = np.diff(last, prepend=-1).astype(np.int32)
+    return History(task, laid(states), laid(actions), laid(rewards), lengths)
+
+
+def by_end(ends: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Sort the steps of all environments [steps, envs] by when their episode ends."""
+    time, env = np.indices(ends.shape)
+    closing = np.where(ends, time, len(ends))  # [steps, envs]
+    closing = np.minimum.accumulate(closing[::-1])[::-1]  # the end of the episode that runs
+    return np.asarray(np.lexsort((time.ravel(), env.ravel(), closing.ravel())))
+
+
+def episode_returns(history: History) -> NDArray[np.float64]:
+    """Sum the rewards of each complete episode."""
+    stops = np.cumsum(history.lengths)  # [E]
+    totals = np.concatenate([[0.0], np.cumsum(history.rewards, dtype=np.float64)])
+    return np.asarray(totals[stops] - totals[stops - history.lengths])
+
+
+def late_return(
+    returns: NDArray[np.floating[Any]], lengths: NDArray[np.integer[Any]], transitions: int
+) -> float | None:
+    """Average the last 50 of the episodes that end within the first `transitions` steps."""
+    within = np.asarray(returns)[np.cumsum(lengths) <= transitions]
+    return float(within[-LATE_EPISODES:].mean()) if len(within) else None

@@ -1,18 +1,49 @@
-"""The verbs that measure speed."""
+"""The verbs that measure speed; what they do and their arguments are in `radt.bench`."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
+from importlib import import_module
+from typing import ClassVar
 
-from tyro.conf import Positional, arg
+from radt.bench import (
+    CollectArguments,
+    DecideArguments,
+    DistributedArguments,
+    EvaluateArguments,
+    MemoryArguments,
+    Resources,
+    TrainArguments,
+)
+from radt.commands.flags import ComputingVerb
 
-from radt.commands.flags import Budget, ComputingVerb
+
+class BenchVerb(ComputingVerb):
+    """A verb that measures."""
+
+    benchmark: ClassVar[str]
+
+    def execute(self) -> None:
+        """Measure, write the record, and print it: one JSON object, or a table and the ratio."""
+        from rich.text import Text
+
+        from radt.files import atomic_write
+
+        name, common, out = self.benchmark, self.common, vars(self)["out"]
+        module = import_module(f"radt.bench.{name}")
+        resources = Resources(common.device, common.workers, common.quiet)
+        record = getattr(module, f"bench_{name}")(self, resources)
+        content = json.dumps(record, allow_nan=False, indent=1)
+        atomic_write(out, f"{content}\n".encode())
+        written = Text(f"written to {out}", style="dim", no_wrap=True, overflow="ignore")
+        common.answer(record, getattr(module, f"{name}_table")(record), written)
+        if not common.json:
+            print(f"ratio {record['ratio']:.2f}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchCollectVerb(ComputingVerb):
+class BenchCollectVerb(BenchVerb, CollectArguments):
     """Compare the speed of `radt collect` with other people's PPO, and how well both learn.
 
     Beside rooms stands stable-baselines3's PPO, beside mazes sb3-contrib's RecurrentPPO.
@@ -23,58 +54,11 @@ class BenchCollectVerb(ComputingVerb):
       radt bench collect --env maze-runner-15x15
     """
 
-    env: str = "dark-room-10x10"  # whose training tasks are learned, by its usual source
-    rollouts: Annotated[int | None, arg(help_behavior_hint="(default: all)")] = None
-    """Rollouts of each task that we collect."""
-    sb3_rollouts: int = 5  # rollouts that the baseline is timed over without returns
-    skip_returns: bool = False  # do not train the baseline to the end to compare returns
-    out: Path = Path("runs/bench/collect.json")  # where the JSON goes
-
-    def execute(self) -> None:
-        """Measure and print the ratio last."""
-        from radt.bench.collect import main
-
-        common = self.common
-        main(
-            out=self.out,
-            env=self.env,
-            rollouts=self.rollouts,
-            sb3_rollouts=self.sb3_rollouts,
-            returns=not self.skip_returns,
-            workers=common.workers,
-            json_only=common.json,
-            quiet=common.quiet,
-        )
+    benchmark = "collect"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchEvaluateVerb(ComputingVerb):
-    """Compare acting on many tasks at once with acting on one after the other, same noise."""
-
-    checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
-    """A run or checkpoint of your own."""
-    tasks: int = 20  # how many tasks
-    trials: int = 4  # of each task
-    out: Path = Path("runs/bench/evaluate.json")  # where the JSON goes
-
-    def execute(self) -> None:
-        """Measure and print the ratio last."""
-        from radt.bench.evaluate import main
-
-        common = self.common
-        main(
-            self.out,
-            self.checkpoint,
-            self.tasks,
-            self.trials,
-            common.device,
-            common.json,
-            common.quiet,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchTrainVerb(ComputingVerb):
+class BenchTrainVerb(BenchVerb, TrainArguments):
     """Measure sequences and action targets per second of every method at the paper's sizes.
 
     Try:
@@ -82,30 +66,11 @@ class BenchTrainVerb(ComputingVerb):
       radt bench train --envs dark-room-10x10 --methods ad,ra-dt      the smallest room only
     """
 
-    envs: str = "dark-room-10x10,dark-room-20x20,dark-room-40x20"  # the last one's ratio counts
-    methods: Annotated[str | None, arg(help_behavior_hint="(default: all that learn)")] = None
-    """Names with commas between them; ra-dt and ad must be among them."""
-    micro_batch: int = 4  # sequences that go forward and backward together
-    out: Path = Path("runs/bench/train.json")  # where the JSON goes
-
-    def execute(self) -> None:
-        """Measure and print the ratio last."""
-        from radt.bench.train import main
-
-        common = self.common
-        main(
-            self.out,
-            self.envs.split(","),
-            None if self.methods is None else self.methods.split(","),
-            self.micro_batch,
-            common.device,
-            common.json,
-            common.quiet,
-        )
+    benchmark = "train"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchDecideVerb(ComputingVerb):
+class BenchDecideVerb(BenchVerb, DecideArguments):
     """Measure what a decision costs beside the policy's forward pass: embed, search, policy.
 
     Try:
@@ -114,55 +79,18 @@ class BenchDecideVerb(ComputingVerb):
       radt bench decide --weights runs/dark-room-10x10/ra-dt-seed0
     """
 
-    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
-    steps: int = 25  # decisions that are timed, once the window is full
-    weights: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="")] = None
-    """Trained weights whose incremental embedding is held against the windowed one (default: those
-    that ship)."""
-    out: Path = Path("runs/bench/decide.json")  # where the JSON goes
-
-    def execute(self) -> None:
-        """Measure and print the ratio last."""
-        from radt.bench.decide import main
-
-        common = self.common
-        main(self.out, self.env, self.steps, common.device, common.json, common.quiet, self.weights)
+    benchmark = "decide"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchDistributedVerb(ComputingVerb):
-    """Compare two processes that train together with one, and two Ray nodes with one process.
+class BenchEvaluateVerb(BenchVerb, EvaluateArguments):
+    """Compare acting on many tasks at once with acting on one after the other, same noise."""
 
-    Try:
-      radt bench distributed
-      radt bench distributed --skip-ray --updates 100
-    """
-
-    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
-    method: str = "ra-dt"  # what is trained
-    budget: Budget = "laptop"  # whose model and batch are taken
-    updates: int = 30  # that are timed, after some to warm up
-    skip_ray: bool = False  # leave out the Ray nodes
-    out: Path = Path("runs/bench/distributed.json")  # where the JSON goes
-
-    def execute(self) -> None:
-        """Measure and print the ratio last."""
-        from radt.bench.distributed import main
-
-        main(
-            self.out,
-            self.env,
-            self.method,
-            self.budget,
-            self.updates,
-            not self.skip_ray,
-            self.common.json,
-            self.common.quiet,
-        )
+    benchmark = "evaluate"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchMemoryVerb(ComputingVerb):
+class BenchMemoryVerb(BenchVerb, MemoryArguments):
     """Measure one read of a memory at several sizes: how long, how much is found, how much RAM.
 
     What is measured is written down at once: the same command goes on from what --out holds.
@@ -172,41 +100,16 @@ class BenchMemoryVerb(ComputingVerb):
       radt bench memory --sizes 10000,100000 --reads 200      minutes instead of an hour
     """
 
-    sizes: str = "10000,100000,1000000,10000000"  # numbers of entries
-    widths: Annotated[str | None, arg(help_behavior_hint="(default: the embedder's)")] = None
-    """Widths of keys; wider ones are the real keys turned into more dimensions."""
-    indexes: str = "flat,faiss-hnsw,faiss-ivf"  # which are read through
-    reads: int = 1000  # reads that are timed, each with another query
-    real: int = 1_000_000  # real chunk embeddings at most; beyond, real ones are moved a little
-    data: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: Dark-Room)")] = (
-        None
-    )
-    """The dataset whose chunks are embedded."""
-    checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
-    """A run or checkpoint of your own, whose embedder makes the keys."""
-    out: Path = Path("runs/bench/memory.json")  # where the JSON goes
-
-    def execute(self) -> None:
-        """Measure and print the ratio last."""
-        from radt.bench.memory import Asked, main
-
-        asked = Asked(
-            sizes=whole_numbers("--sizes", self.sizes),
-            widths=None if self.widths is None else whole_numbers("--widths", self.widths),
-            indexes=self.indexes.split(","),
-            reads=self.reads,
-            real=self.real,
-            data=self.data,
-            checkpoint=self.checkpoint,
-        )
-        main(self.out, asked, self.common.json, self.common.quiet)
+    benchmark = "memory"
 
 
-def whole_numbers(flag: str, text: str) -> list[int]:
-    """Read numbers with commas between them."""
-    from radt.experiments.run import RunError
+@dataclass(frozen=True, kw_only=True)
+class BenchDistributedVerb(BenchVerb, DistributedArguments):
+    """Compare two processes that train together with one, and two Ray nodes with one process.
 
-    parts = [part.strip().replace("_", "") for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise RunError(f"{flag} must be whole numbers such as 10000,100000, not {text!r}")
-    return [int(part) for part in parts]
+    Try:
+      radt bench distributed
+      radt bench distributed --skip-ray --updates 100
+    """
+
+    benchmark = "distributed"

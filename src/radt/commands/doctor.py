@@ -138,7 +138,7 @@ def check_server() -> str:
 def check_run() -> str:
     """Collect, train and evaluate at smoke budget in a temporary folder."""
     from radt.api import preset
-    from radt.collect import collect
+    from radt.collect import record_histories
     from radt.data import Dataset
     from radt.envs.suite import SUITES
     from radt.experiments.evaluate import evaluate
@@ -150,7 +150,7 @@ def check_run() -> str:
     with tempfile.TemporaryDirectory(prefix="radt-doctor-") as name:
         folder = Path(name)
         suite = SUITES[config.env]
-        collect(suite, config.collect, folder / "data", workers=1, quiet=True)
+        record_histories(suite, config.collect, folder / "data", workers=1, quiet=True)
         run, watch = Run(config, folder / "run"), Stopwatch()
         train(run, Dataset.open(folder / "data"), watch)
         evaluate(run, watch)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from radt.checkpoint import Card, EmbedderCard
-from radt.collect import collect as collect_histories
+from radt.collect import record_histories
 from radt.config import TRAINING_TASKS, RunConfig, from_json
 from radt.data import dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
@@ -129,7 +129,7 @@ def collect(
 ) -> Path:
     """Make the dataset that the config asks for, unless it exists, and return its folder."""
     suite, folder = SUITES[config.env], dataset_path(config)
-    return collect_histories(
+    return record_histories(
         suite, config.collect, folder, workers, quiet=quiet, engine=engine, source=config.source
     )
 

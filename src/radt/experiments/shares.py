@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from radt.collect.workers import one_thread
+from radt.collect.groups import single_threaded
 from radt.engine import Engine
 from radt.experiments.evaluate import Live, Trials, live
 from radt.experiments.run import RunError
@@ -71,7 +71,7 @@ def _dealt(tasks: tuple[int, ...], engine: Engine) -> list[tuple[int, ...]]:
 
 def _live_share(share: Share) -> Iterator[dict[str, Any]]:
     """Live through the tasks of one share, with one thread."""
-    with one_thread():
+    with single_threaded():
         result = live(share.load(), share.trials, Tracker())
     yield {
         "returns": result.returns.tolist(),

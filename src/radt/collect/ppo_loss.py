@@ -1,4 +1,4 @@
-"""What PPO's gradient needs to know of a minibatch, gathered per distinct state.
+"""Minibatches gathered per distinct state, and PPO's loss, differentiated by hand.
 
 Grid states repeat: of the 64 samples of a minibatch often only a dozen are distinct, and the acting
 policy was a fixed table while they were recorded. Samples with the same state and action share
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from radt.collect.networks import POLICY, VALUE
+from radt.collect.rollout import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -152,3 +152,24 @@ def distinct_slots(states: Integers, state_count: int) -> tuple[Integers, Intege
     slot_of = np.cumsum(present, axis=-1, dtype=np.int16)  # from 1
     widths = slot_of[..., -1].max(axis=0).astype(np.int64)  # the most of any task
     return slot_of.ravel()[keys].astype(np.int64) - 1, widths
+
+
+def output_gradients(outputs: Tensor, batch: Minibatch, config: Any) -> Tensor:
+    """Differentiate PPO's loss with respect to logits and values, [tasks, 2, actions, D].
+
+    The loss is -min(ratio * A, clip(ratio) * A) - ent_coef * entropy + vf_coef * (V - return)^2,
+    averaged over the samples. A positive advantage pulls until the ratio passes 1 + clip_range,
+    a negative one pushes until it passes 1 - clip_range.
+    """
+    log_policy = outputs[:, POLICY].log_softmax(dim=1)  # [tasks, actions, D]
+    policy = log_policy.exp()
+    ratio = policy / batch.probabilities
+    slope = torch.where(ratio <= 1 + config.clip_range, batch.gains, 0)
+    slope += torch.where(ratio >= 1 - config.clip_range, batch.losses, 0)
+    slope *= -ratio
+    slope.addcmul_(policy * log_policy, batch.visits.unsqueeze(1), value=config.ent_coef)
+    gradients = torch.zeros_like(outputs)
+    gradients[:, POLICY] = slope - policy * slope.sum(dim=1, keepdim=True)
+    error = outputs[:, VALUE, 0] * batch.visits - batch.returns
+    gradients[:, VALUE, 0] = 2 * config.vf_coef * error
+    return gradients

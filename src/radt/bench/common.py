@@ -1,42 +1,90 @@
-"""Histories made up for benchmarks, and untrained methods prepared with them."""
+"""What benchmarks share: a clock, made-up histories, untrained methods, and the record's frame."""
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Iterator
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from rich.table import Table
 from torch import Tensor
 
 from radt.config import RunConfig
 from radt.data import Dataset, History, Manifest, write_history, write_manifest
 from radt.envs.suite import TaskSuite
+from radt.experiments.provenance import machine
 from radt.experiments.run import Run, build
 from radt.memory.embed import Embedder
 from radt.methods import METHODS, Method
-from radt.trajectory import Batch, Trajectory
+from radt.trajectory import Batch
+from radt.version import code_version
 
 
-@contextmanager
-def made_up_histories(suite: TaskSuite, transitions: int, seed: int = 0) -> Iterator[Dataset]:
-    """Let all training tasks be lived by random walks, in a dataset that is soon deleted."""
-    with made_up_folder(suite, transitions, seed) as folder:
-        yield Dataset.open(folder, in_memory=True)
+def with_provenance(name: str, measured: Mapping[str, Any], ratio: float) -> dict[str, Any]:
+    """Add to what was measured where it comes from, and the ratio as the last word."""
+    return {
+        "benchmark": name,
+        **measured,
+        "code_version": code_version(),
+        "machine": machine(),
+        "ratio": ratio,
+    }
+
+
+def make_table(
+    title: str, rows: Iterable[Sequence[str]], columns: Sequence[str] = ("", "")
+) -> Table:
+    """Lay out a table for people: names on the left, numbers on the right."""
+    table = Table(title=title, show_header=any(columns))
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+class Clock:
+    """Seconds by part; a part inside another counts for itself only."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._inner = [0.0]  # seconds spent in parts inside the parts that are running
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a part."""
+        self._inner.append(0.0)
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - begun
+            self.seconds[name] += spent - self._inner.pop()
+            self._inner[-1] += spent
+
+    def watch(self, owner: object, function: str, part: str) -> None:
+        """Let the time of an object's function count for a part from now on."""
+        original: Callable[..., Any] = getattr(owner, function)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self.part(part):
+                return original(*args, **kwargs)
+
+        setattr(owner, function, timed)
 
 
 @contextmanager
 def made_up_folder(suite: TaskSuite, transitions: int, seed: int = 0) -> Iterator[Path]:
-    """Write such a dataset, for processes that open it themselves."""
+    """Write random walks through all training tasks as a dataset that is soon deleted."""
     with tempfile.TemporaryDirectory(prefix="radt-bench-") as folder:
-        files = tuple(
-            write_history(Path(folder), history, suite.spaces)
-            for history in random_walks(suite, transitions, seed)
-        )
+        walks = random_walks(suite, transitions, seed)
         manifest = Manifest(
             env=suite.name,
             env_spec={},
@@ -46,22 +94,21 @@ def made_up_folder(suite: TaskSuite, transitions: int, seed: int = 0) -> Iterato
             source="random",
             hyper_parameters={"transitions": transitions},
             code_version="",
-            files=files,
+            files=tuple(write_history(Path(folder), walk, suite.spaces) for walk in walks),
         )
         write_manifest(Path(folder), manifest)
         yield Path(folder)
 
 
-def random_walks(suite: TaskSuite, transitions: int, seed: int) -> list[History]:
+def random_walks(suite: TaskSuite, transitions: int, seed: int = 0) -> list[History]:
     """Walk at random through every training task at once, whole episodes only."""
     spaces, tasks = suite.spaces, suite.train_tasks
     episodes = max(2, transitions // spaces.horizon)  # a chunk comes from another episode
-    rng = np.random.default_rng(seed)
-    env = suite.make_vec(tasks)
     count = episodes * spaces.horizon
+    actions = np.random.default_rng(seed).integers(spaces.action.size, size=(len(tasks), count))
     states = np.zeros((len(tasks), count, *spaces.state.shape), spaces.state.dtype)
-    actions = rng.integers(spaces.action.size, size=(len(tasks), count)).astype(np.uint8)
     rewards = np.zeros((len(tasks), count), np.float32)
+    env = suite.make_vec(tasks)
     for step in range(count):
         if step % spaces.horizon == 0:
             obs, _ = env.reset(seed=seed + step)
@@ -70,23 +117,8 @@ def random_walks(suite: TaskSuite, transitions: int, seed: int) -> list[History]
     env.close()
     lengths = np.full(episodes, spaces.horizon, np.int32)
     return [
-        History(task, states[row], actions[row], rewards[row], lengths)
+        History(task, states[row], actions[row].astype(np.uint8), rewards[row], lengths)
         for row, task in enumerate(tasks)
-    ]
-
-
-def episodes_of(history: History, slot: int) -> list[Trajectory]:
-    """Cut a history into its episodes, as an agent lives through them in a slot."""
-    ends = np.cumsum(history.lengths)
-    return [
-        Trajectory(
-            history.states[end - length : end],
-            history.actions[end - length : end],
-            history.rewards[end - length : end],
-            slot,
-            episode,
-        )
-        for episode, (length, end) in enumerate(zip(history.lengths, ends, strict=True))
     ]
 
 
@@ -102,23 +134,23 @@ class MadeUpKeys:
         return torch.randn(len(prefixes), self.width, generator=self._rng)
 
 
-def untrained(config: RunConfig, device: str = "cpu") -> Method:
+def untrained_method(config: RunConfig, device: str = "cpu") -> Method:
     """Build a run's method; how long it takes does not depend on what it has learned."""
     return build(Run(config, Path(), device=device))
 
 
-def prepared(config: RunConfig, dataset: Dataset, device: str) -> tuple[Method, int]:
+def prepared_method(config: RunConfig, dataset: Dataset, device: str) -> tuple[Method, int]:
     """Build a method, fill its index with one key per entry, and count the keys.
 
     Nothing is dropped as a duplicate, so the search is over more keys than in training.
     """
     if not METHODS[config.method].embeds:
-        method = untrained(config, device)
+        method = untrained_method(config, device)
         method.prepare(dataset)
         return method, 0
     training = dataclasses.replace(config.options.training, dedup=None)
     options = dataclasses.replace(config.options, training=training)
-    method = untrained(dataclasses.replace(config, options=options), device)
+    method = untrained_method(dataclasses.replace(config, options=options), device)
     reading: Any = method
     embedder = reading.embedder
     reading.embedder = MadeUpKeys(embedder)
