@@ -15,10 +15,9 @@ from radt.bench.common import Clock
 from radt.bench.decide import (
     FORWARD,
     WHOLE,
-    Agreement,
     WatchedEmbedder,
     bench_decide,
-    check_weights,
+    check_step_embedder,
     contestants,
     decide_table,
     measure_agreement,
@@ -68,8 +67,8 @@ def untrained(context_len: int) -> Loaded:
 def test_both_embeddings_agree_as_long_as_nothing_has_left_the_window() -> None:
     loaded = untrained(context_len=6)
     found = measure_agreement(loaded, TOY_GRID, (4, 5), trials=3)
-    assert found.decisions == 2 * 2 * 6  # tasks, trials with a memory, steps behind C
-    assert 0 < found.cosine < 1
+    assert found["decisions"] == 2 * 2 * 6  # tasks, trials with a memory, steps behind C
+    assert 0 < found["cosine"] < 1
     before = loaded.method.options.memory.retrieve_every  # type: ignore[attr-defined]
     assert before == 0  # the loaded method stays as it was
 
@@ -93,18 +92,18 @@ def test_a_variant_asks_as_often_as_it_is_told(rng: np.random.Generator) -> None
 
 
 def test_everybody_is_timed_against_the_forward_pass_alone() -> None:
-    timings = {timing.who: timing for timing in time_scene(ENV, "smoke", 2, "fused", 2, "cpu")}
+    timings = {timing["who"]: timing for timing in time_scene(ENV, "smoke", 2, "fused", 2, "cpu")}
     assert list(timings) == list(contestants(ENV, "smoke", "cpu"))
-    alone = timings[FORWARD].policy
+    alone = timings[FORWARD]["policy"]
     for timing in timings.values():
-        parts = timing.embed + timing.search + timing.policy + timing.rest
-        assert timing.whole == pytest.approx(parts)
-        assert timing.decisions_per_second == pytest.approx(2 / timing.whole)
-        assert timing.ratio == pytest.approx(timing.whole / alone)
-        assert min(timing.policy, timing.rest) > 0
-        remembers = timing.who.startswith("ra-dt")
-        assert (timing.memory_ratio is not None) == remembers
-        assert (timing.embed > 0) == (timing.search > 0) == remembers
+        parts = timing["embed"] + timing["search"] + timing["policy"] + timing["rest"]
+        assert timing["whole"] == pytest.approx(parts)
+        assert timing["decisions_per_second"] == pytest.approx(2 / timing["whole"])
+        assert timing["ratio"] == pytest.approx(timing["whole"] / alone)
+        assert min(timing["policy"], timing["rest"]) > 0
+        remembers = timing["who"].startswith("ra-dt")
+        assert (timing["memory_ratio"] is not None) == remembers
+        assert (timing["embed"] > 0) == (timing["search"] > 0) == remembers
 
 
 def test_steps_beyond_a_trial_are_refused() -> None:
@@ -113,7 +112,7 @@ def test_steps_beyond_a_trial_are_refused() -> None:
 
 
 def test_both_kinds_of_attention_are_in_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    alike = Agreement(decisions=5, same_chunk=0.8, same_action=1.0, cosine=0.99)
+    alike = {"decisions": 5, "same_chunk": 0.8, "same_action": 1.0, "cosine": 0.99}
     monkeypatch.setattr(decide, "measure_agreement", lambda *args: alike)
     record = bench_decide(DecideArguments(steps=1), scenes=(("smoke", 1),))
     attentions = [timing["attention"] for timing in record["timings"]]
@@ -134,7 +133,7 @@ def test_weights_of_another_room_are_refused() -> None:
     start = dataclasses.replace(options.training, from_start=True)
     legs.method.options = dataclasses.replace(options, memory=once, training=start, legs=True)
     with pytest.raises(RunError, match="may ask at every step"):
-        check_weights(legs, legs.card.env)
+        check_step_embedder(legs, legs.card.env)
 
 
 def test_a_memory_is_weighed_against_a_window_that_moves_alike() -> None:

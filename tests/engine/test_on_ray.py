@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from radt.engine import Engine, open_engine
-from radt.engine.on_ray import SECRETS, is_loopback, without_secrets
+from radt.engine.on_ray import SECRETS, is_loopback, secrets_hidden
 from tests.engine.jobs import check_engine, last_words
 
 SECRET = "postgresql://you:not-for-workers@127.0.0.1/memory"
@@ -46,7 +46,7 @@ def test_an_address_off_this_machine_is_refused_before_anything_else(
 def test_processes_that_start_take_over_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in SECRETS:
         monkeypatch.setenv(name, SECRET)
-    with without_secrets():
+    with secrets_hidden():
         assert SECRET not in os.environ.values()
     assert [os.environ[name] for name in SECRETS] == [SECRET] * len(SECRETS)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -61,33 +61,7 @@ ATTENTION = ("fused", "math")
 PARTS = ("embed", "search", "policy", "rest", "whole")
 
 
-@dataclass(frozen=True)
-class Timing:
-    """The seconds of one decision of all slots together, by part; the parts add up to `whole`."""
-
-    model: str
-    slots: int
-    attention: str
-    who: str
-    embed: float
-    search: float  # retrieve, reweight, read the chunks
-    policy: float  # the forward pass, cross-attention included
-    rest: float
-    whole: float
-    decisions_per_second: float
-    ratio: float  # whole / the forward pass alone
-    ratio_to_dt: float  # whole / the whole decision of such a policy without a memory
-    memory_ratio: float | None  # search, reweight and cross-attention / the forward pass alone
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How alike both embeddings are over decisions behind step C with something to retrieve."""
-
-    decisions: int
-    same_chunk: float  # share whose chosen chunks are the same
-    same_action: float  # share whose greedy actions are the same
-    cosine: float  # mean over decisions
+Timing = dict[str, Any]  # see `_timing`
 
 
 def bench_decide(
@@ -104,7 +78,7 @@ def bench_decide(
     """
     env, weights, device = arguments.env, arguments.weights, resources.device
     loaded = load(weights or shipped(env), device)
-    check_weights(loaded, env)
+    check_step_embedder(loaded, env)
     tracker, timings, done = Tracker(quiet=resources.quiet), list[Timing](), 0
     tracker.start("decide", total=len(scenes) * len(ATTENTION) + 1)
     for budget, slots in scenes:
@@ -122,19 +96,19 @@ def bench_decide(
         "threads": torch.get_num_threads(),
         "timed_decisions": arguments.steps,
         "remembered_trials": REMEMBERED,
-        "timings": [asdict(timing) for timing in timings],
+        "timings": timings,
         "agreement": {
             "method": loaded.card.method,
             "weights": "shipped" if weights is None else weights.name,
             "tasks": len(tasks),
-            **asdict(agreement),
+            **agreement,
         },
     }
-    headline = next(t for t in timings if (t.attention, t.who) == (ATTENTION[0], WHOLE))
-    return with_provenance("decide", measured, headline.ratio)
+    headline = next(t for t in timings if (t["attention"], t["who"]) == (ATTENTION[0], WHOLE))
+    return with_provenance("decide", measured, headline["ratio"])
 
 
-def check_weights(loaded: Loaded, env: str) -> None:
+def check_step_embedder(loaded: Loaded, env: str) -> None:
     """Refuse weights that cannot retrieve at every step, before anything is timed."""
     card = loaded.card
     try:
@@ -326,25 +300,26 @@ def _timing(
     forward: float,
     plain: Mapping[str, float],
 ) -> Timing:
-    """Put the parts of a decision into relation to the forward pass and to DT's decision."""
+    """Put the seconds of one decision of all slots, by part, into relation to others."""
     model, slots, attention = place
     embed, search, policy, rest = (parts.get(name, 0.0) for name in PARTS[:-1])
     whole = embed + search + policy + rest
-    return Timing(
-        model=model,
-        slots=slots,
-        attention=attention,
-        who=who,
-        embed=embed,
-        search=search,
-        policy=policy,
-        rest=rest,
-        whole=whole,
-        decisions_per_second=slots / whole,
-        ratio=whole / forward,
-        ratio_to_dt=whole / sum(plain.values()),
-        memory_ratio=(search + policy - plain["policy"]) / forward if search else None,
-    )
+    return {
+        "model": model,
+        "slots": slots,
+        "attention": attention,
+        "who": who,
+        "embed": embed,
+        "search": search,  # retrieve, reweight, read the chunks
+        "policy": policy,  # the forward pass, cross-attention included
+        "rest": rest,
+        "whole": whole,
+        "decisions_per_second": slots / whole,
+        "ratio": whole / forward,  # to the forward pass alone
+        "ratio_to_dt": whole / sum(plain.values()),  # to such a policy without a memory
+        # search, reweight and cross-attention over the forward pass alone
+        "memory_ratio": (search + policy - plain["policy"]) / forward if search else None,
+    }
 
 
 class ShadowedActor:
@@ -355,22 +330,14 @@ class ShadowedActor:
         self.alike: list[Tensor] = []  # of [n, 3]: same chunk, same action, cosine
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.actor, name)
+        """Let both do what is asked of the actor: forget, begin trials, remember."""
+        ours, theirs = getattr(self.actor, name), getattr(self.shadow, name)
 
-    def forget(self, slots: NDArray[np.int64]) -> None:
-        """Pass on that a task starts."""
-        self.actor.forget(slots)
-        self.shadow.forget(slots)
+        def both(*args: Any) -> None:
+            ours(*args)
+            theirs(*args)
 
-    def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Pass on that trials start."""
-        self.actor.begin_trials(slots)
-        self.shadow.begin_trials(slots)
-
-    def remember(self, finished: Sequence[Trajectory]) -> None:
-        """Pass on finished trials."""
-        self.actor.remember(finished)
-        self.shadow.remember(finished)
+        return both if name in ("forget", "begin_trials", "remember") else ours
 
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Let both decide, note how alike they are, and pass on what the actor decides."""
@@ -392,8 +359,11 @@ class ShadowedActor:
 
 def measure_agreement(
     loaded: Loaded, suite: TaskSuite, tasks: Sequence[int], trials: int, seed: int = 0
-) -> Agreement:
-    """Evaluate with a query at every step, embedded step by step, and compare with windows."""
+) -> dict[str, Any]:
+    """Evaluate with a query at every step, embedded step by step, and compare with windows.
+
+    Decisions count behind step C, where there is something to retrieve.
+    """
     method, shadow = (variant(loaded.method, 1, incremental) for incremental in (True, False))
     env = suite.make_vec(tasks)
     mode = env.metadata["autoreset_mode"]
@@ -407,7 +377,8 @@ def measure_agreement(
     alike = torch.cat([torch.zeros(0, 3), *both.alike])  # [decisions, 3]
     if not len(alike):
         raise RunError(f"in {trials} trials nothing was retrieved behind step C; give more")
-    return Agreement(len(alike), *alike.mean(0).tolist())
+    shares = zip(("same_chunk", "same_action", "cosine"), alike.mean(0).tolist(), strict=True)
+    return {"decisions": len(alike), **dict(shares)}  # shares of decisions, and a mean
 
 
 def decide_table(record: Mapping[str, Any]) -> Table:

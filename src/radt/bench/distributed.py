@@ -154,7 +154,7 @@ def torchrun(
     return Ended(started.returncode, said)
 
 
-def work(folder: Path) -> None:
+def time_in_group(folder: Path) -> None:
     """Do in one of the processes what the folder says; rank 0 writes down what it took."""
     given = decode(Given, json.loads((folder / GIVEN).read_text(encoding="utf-8")))
     with joined_group() as group:
@@ -217,15 +217,15 @@ def reason(taken: Mapping[str, Taken]) -> str:
 @contextmanager
 def two_ray_nodes() -> Iterator[str]:
     """Run two nodes of one processor each for a while; their address is on 127.0.0.1."""
-    from radt.engine.on_ray import guard, without_secrets
+    from radt.engine.on_ray import guard, secrets_hidden
 
     guard(own=True)
     from ray.cluster_utils import Cluster
 
-    with without_secrets():
+    with secrets_hidden():
         cluster = Cluster(initialize_head=True, head_node_args=NODE)
     try:
-        with without_secrets():
+        with secrets_hidden():
             cluster.add_node(**{name: NODE[name] for name in NODE if name != "include_dashboard"})
         cluster.wait_for_nodes()
         yield str(cluster.address)
@@ -290,4 +290,4 @@ def distributed_table(record: Mapping[str, Any]) -> Table:
 
 
 if __name__ == "__main__":
-    work(Path(sys.argv[1]))
+    time_in_group(Path(sys.argv[1]))

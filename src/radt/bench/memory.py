@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import groupby, product
 from math import prod
 from pathlib import Path
@@ -62,28 +61,7 @@ Search = Callable[[int], object]  # told which query it is for
 Spot = tuple[int, int, str]  # width, size, index: one thing to measure
 
 
-@dataclass(frozen=True)
-class Read:
-    """One read of the k most similar entries, through one index at one size."""
-
-    index: str
-    size: int
-    width: int
-    real: int  # keys that are real ones
-    searched: str  # how the index searches at this size
-    recall: float  # share of k that is as similar as the exact k-th, or closer than 1e-6 to it
-    p50_ms: float  # of the memory's search over all tasks
-    p99_ms: float
-    raw_p50_ms: float  # of the raw index: Faiss itself, or a product and top-k in torch
-    own_task_p50_ms: float  # of the memory's search within the task of the query
-    own_task_p99_ms: float
-    own_task_raw_p50_ms: float  # the task's keys taken out, a product and top-k in torch
-    retrieve_p50_ms: float  # within the task, with relevance and utility weighed, Eq. 3 to 5
-    reads: int  # that were timed
-    build_seconds: float
-    ram_bytes: int  # of index and entries, without chunks and without room to grow
-    bytes_per_entry: float
-    code_version: str
+Read = dict[str, Any]  # through one index at one size, see `measure_read`
 
 
 def bench_memory(
@@ -188,7 +166,7 @@ class MemoryRecord:
 
     def plan(self, spots: Sequence[Spot]) -> list[Spot]:
         """List what is still to be measured, and note what does not fit."""
-        known = {(read.width, read.size, read.index) for read in self.reads}
+        known = {(read["width"], read["size"], read["index"]) for read in self.reads}
         reasons = {spot: too_large(*spot) for spot in spots if spot not in known}
         self.skipped = [
             {"width": width, "size": size, "index": index, "reason": reason}
@@ -204,16 +182,16 @@ class MemoryRecord:
 
     def whole(self) -> dict[str, Any]:
         """Return the record with its verdicts and where it comes from."""
-        self.reads.sort(key=lambda read: (read.width, read.size))
+        self.reads.sort(key=lambda read: (read["width"], read["size"]))
         times_as_fast = None if self.flat is None else self.flat["times_as_fast"]
         fastest = fastest_by_size(self.reads)
         measured = {
             **self.about,
-            "reads": [asdict(read) for read in self.reads],
+            "reads": self.reads,
             "skipped": self.skipped,
             "flat": self.flat,
-            "fastest": {read.size: read.index for read in fastest},
-            "auto_chooses": {read.size: choice(read.width, read.size) for read in fastest},
+            "fastest": {read["size"]: read["index"] for read in fastest},
+            "auto_chooses": {read["size"]: choice(read["width"], read["size"]) for read in fastest},
             "claims": claims(self.reads, times_as_fast),
         }
         return with_provenance("memory", measured, times_as_fast or 0.0)
@@ -260,26 +238,26 @@ def measure_read(
     found = memory.search(queries, K)[0]
     took = time_reads(memory, index, queries, torch.from_numpy(real.asked_by))
     middle = {way: float(np.quantile(spent, 0.5)) for way, spent in took.items()}
-    return Read(
-        index=name,
-        size=size,
-        width=width,
-        real=min(size, len(real.keys)),
-        searched=described(index),
-        recall=float((found >= kth - CLOSE).float().mean()),
-        p50_ms=middle["all"],
-        p99_ms=float(np.quantile(took["all"], 0.99)),
-        raw_p50_ms=middle["raw"],
-        own_task_p50_ms=middle["own"],
-        own_task_p99_ms=float(np.quantile(took["own"], 0.99)),
-        own_task_raw_p50_ms=middle["own raw"],
-        retrieve_p50_ms=middle["retrieve"],
-        reads=len(took["all"]),
-        build_seconds=seconds,
-        ram_bytes=held,
-        bytes_per_entry=held / size,
-        code_version=code_version(),
-    )
+    return {
+        "index": name,
+        "size": size,
+        "width": width,
+        "real": min(size, len(real.keys)),  # keys that are real ones
+        "searched": described(index),
+        "recall": float((found >= kth - CLOSE).float().mean()),
+        "p50_ms": middle["all"],  # of the memory's search over all tasks
+        "p99_ms": float(np.quantile(took["all"], 0.99)),
+        "raw_p50_ms": middle["raw"],
+        "own_task_p50_ms": middle["own"],  # of the memory's search within the task of the query
+        "own_task_p99_ms": float(np.quantile(took["own"], 0.99)),
+        "own_task_raw_p50_ms": middle["own raw"],
+        "retrieve_p50_ms": middle["retrieve"],  # within the task, weighed by utility, Eq. 3 to 5
+        "reads": len(took["all"]),  # that were timed
+        "build_seconds": seconds,
+        "ram_bytes": held,  # of index and entries, without chunks and without room to grow
+        "bytes_per_entry": held / size,
+        "code_version": code_version(),
+    }
 
 
 def time_reads(
@@ -383,30 +361,33 @@ def flat_against_faiss(
 
 def fastest_by_size(reads: Sequence[Read]) -> list[Read]:
     """Return the fastest read that finds enough at each size, of the narrowest keys."""
-    width = min((read.width for read in reads), default=0)
-    enough = [read for read in reads if read.width == width and read.recall >= QUALIFIES]
+    width = min((read["width"] for read in reads), default=0)
+    enough = [read for read in reads if read["width"] == width and read["recall"] >= QUALIFIES]
     return [
-        min((read for read in enough if read.size == size), key=lambda read: read.p50_ms)
-        for size in sorted({read.size for read in enough})
+        min((read for read in enough if read["size"] == size), key=lambda read: read["p50_ms"])
+        for size in sorted({read["size"] for read in enough})
     ]
 
 
 def claims(reads: Sequence[Read], times_as_fast: float | None = None) -> list[dict[str, Any]]:
     """Put the figures beside what they must reach, as far as they are measured."""
     fastest = fastest_by_size(reads)
-    sizes, served = {read.size for read in reads}, {read.size for read in fastest}
-    lowest = min((read.recall for read in fastest), default=0.0) if sizes == served else 0.0
+    sizes, served = {read["size"] for read in reads}, {read["size"] for read in fastest}
+    lowest = min((read["recall"] for read in fastest), default=0.0) if sizes == served else 0.0
     what = f"recall@{K} of the fastest at each of {len(sizes)} sizes, the lowest"
     made = [_claim(what, lowest, f"at least {QUALIFIES:g}", lowest >= QUALIFIES)]
     if len(fastest) > 1:
         small, large = fastest[0], fastest[-1]
-        slower = large.p50_ms / small.p50_ms
-        what = f"p50 at {large.size:,} entries ({large.index}) over that at {small.size:,}"
-        what = f"{what} ({small.index}), the fastest of each"
+        slower = large["p50_ms"] / small["p50_ms"]
+        what = f"p50 at {large['size']:,} entries ({large['index']}) over that at {small['size']:,}"
+        what = f"{what} ({small['index']}), the fastest of each"
         made.append(_claim(what, slower, f"at most {SLOWER:g}", slower <= SLOWER))
     for name, pairs in (
-        ("the memory's search", [(read.p50_ms, read.raw_p50_ms) for read in reads]),
-        ("within a task", [(read.own_task_p50_ms, read.own_task_raw_p50_ms) for read in reads]),
+        ("the memory's search", [(read["p50_ms"], read["raw_p50_ms"]) for read in reads]),
+        (
+            "within a task",
+            [(read["own_task_p50_ms"], read["own_task_raw_p50_ms"]) for read in reads],
+        ),
     ):
         worst = max((ours - raw for ours, raw in pairs), default=0.0)
         holds = all(ours <= max(1.2 * raw, raw + 0.1) for ours, raw in pairs)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,24 +37,7 @@ COMPARED = ("ra-dt", "ad")  # the ratio is the first's sequences/s over the seco
 AT_LEAST = 0.5  # seconds that anything is repeated for
 
 
-@dataclass(frozen=True)
-class Speed:
-    """How fast one method learns in one environment."""
-
-    env: str
-    method: str
-    parameters: int
-    tokens: int  # of a full sequence, what was retrieved included
-    keys: int  # in the index that is searched; 0: there is none
-    batch_size: int
-    targets: int  # actions that one batch asks for
-    draw_seconds: float  # of a whole batch, query embedding and search included
-    pass_seconds: float  # of one micro-batch there and back
-    step_seconds: float  # of the optimiser
-    update_seconds: float  # of the whole batch, micro-batch after micro-batch
-    sequences_per_second: float
-    targets_per_second: float
-    language_model: str | None = None  # that embeds for it
+Speed = dict[str, Any]  # of one method in one environment, see `time_method`
 
 
 def bench_train(
@@ -95,12 +78,13 @@ def bench_train(
         "micro_batch": arguments.micro_batch,
         "timed_micro_batches": timed,
         "dropout": 0.0,
-        "speeds": [asdict(speed) for speed in speeds],
+        "speeds": speeds,
         "missing_models": missing,
         "compared": list(COMPARED),
     }
-    last = {speed.method: speed.sequences_per_second for speed in speeds if speed.env == envs[-1]}
-    return with_provenance("train", measured, last[COMPARED[0]] / last[COMPARED[1]])
+    last = {speed["method"]: speed for speed in speeds if speed["env"] == envs[-1]}
+    ours, theirs = (last[name]["sequences_per_second"] for name in COMPARED)
+    return with_provenance("train", measured, ours / theirs)
 
 
 def _learning(methods: str | None) -> list[str]:
@@ -139,22 +123,22 @@ def time_method(
     update = draw_seconds + pass_seconds * size / micro_batch + step_seconds
     targets = count_targets(examples)
     embedder = config.embedder
-    return Speed(
-        env=config.env,
-        method=config.method,
-        parameters=count_parameters(method),
-        tokens=tokens_per_decision(method),
-        keys=keys,
-        batch_size=size,
-        targets=targets,
-        draw_seconds=draw_seconds,
-        pass_seconds=pass_seconds,
-        step_seconds=step_seconds,
-        update_seconds=update,
-        sequences_per_second=size / update,
-        targets_per_second=targets / update,
-        language_model=embedder.model if isinstance(embedder, LanguageOptions) else None,
-    )
+    return {
+        "env": config.env,
+        "method": config.method,
+        "parameters": count_parameters(method),
+        "tokens": tokens_per_decision(method),  # of a full sequence, what was retrieved included
+        "keys": keys,  # in the index that is searched; 0: there is none
+        "batch_size": size,
+        "targets": targets,  # actions that one batch asks for
+        "draw_seconds": draw_seconds,  # of a whole batch, query embedding and search included
+        "pass_seconds": pass_seconds,  # of one micro-batch there and back
+        "step_seconds": step_seconds,  # of the optimiser
+        "update_seconds": update,  # of the whole batch, micro-batch after micro-batch
+        "sequences_per_second": size / update,
+        "targets_per_second": targets / update,
+        "language_model": embedder.model if isinstance(embedder, LanguageOptions) else None,
+    }
 
 
 def _mean_seconds(action: Callable[[int], object], times: int) -> float:

@@ -94,7 +94,7 @@ def ray_engine(
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     quiet["runtime_env"] = {"env_vars": _shared_environment()}
     if address is None:
-        with without_secrets():
+        with secrets_hidden():
             ray.init(
                 "local",
                 num_cpus=None if workers is None else max(1, round(workers * cpus)),
@@ -131,7 +131,7 @@ def guard(own: bool) -> None:
 
 
 @contextmanager
-def without_secrets() -> Iterator[None]:
+def secrets_hidden() -> Iterator[None]:
     """Hide secrets while processes start that would take them over."""
     hidden = {name: os.environ.pop(name) for name in SECRETS if name in os.environ}
     try:
