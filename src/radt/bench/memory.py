@@ -42,8 +42,7 @@ from radt.files import atomic_write
 from radt.loading import load, shipped
 from radt.memory.index import unit
 from radt.memory.index.approximate import TRUSTED
-from radt.memory.index.auto import choice
-from radt.memory.index.faiss_library import faiss_library
+from radt.memory.index.faiss_indexes import choice, faiss_library
 from radt.memory.memory import Memory
 from radt.spaces import TaskSpaces
 from radt.track import Tracker

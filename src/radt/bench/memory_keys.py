@@ -23,7 +23,7 @@ from radt.experiments.run import RunError
 from radt.memory.embed import Embedder
 from radt.memory.entries import Entries
 from radt.memory.index import INDEXES, Index
-from radt.memory.index.faiss_library import faiss_library
+from radt.memory.index.faiss_indexes import faiss_library
 from radt.memory.memory import Memory
 from radt.memory.store import RamStore, ids_of
 from radt.methods.trials import RunningTrials
