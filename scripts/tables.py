@@ -15,10 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from radt.plots.style import look_of
+
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- table (\S+)(?: on (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
-REFERENCES = ("replay", "retrace", "sweep")  # they learn nothing and stand last
 
 
 def table(place: str, variant: str | None) -> str:
@@ -27,7 +28,7 @@ def table(place: str, variant: str | None) -> str:
     trials = record["trials"]
     shown = record if variant is None else record["variants"][variant]
     methods, decimals = shown["methods"], 1 if shown["optimum"] > 10 else 2
-    order = sorted(methods, key=lambda name: (name in REFERENCES, name))
+    order = sorted(methods, key=lambda name: (look_of(name).is_reference, name))
     head = (
         *("method", "seeds", f"trials {trials - 9}-{trials}", "trial 1", "trial 10"),
         f"goals found by trial 1 / 5 / 10 / {trials}",

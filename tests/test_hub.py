@@ -21,7 +21,7 @@ from radt.data import DataError, Dataset, read_manifest
 from radt.hub import HubError, pull, push
 from radt.hub.contents import CARD, CONTENTS
 from radt.hub.repository import HubRepository, open_repository, without_secrets
-from radt.plots.html_parts import keep_data_facts
+from radt.plots.source import keep_data_facts
 from tests.data.histories import write_dataset
 
 TOKEN = "hf_" + "secret0123456789"

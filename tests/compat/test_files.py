@@ -20,7 +20,7 @@ from radt.envs.suite import SUITES
 from radt.experiments.evaluate import Trials, live
 from radt.plots.comparison import row_json
 from radt.plots.records import read_record
-from radt.plots.rows import method_table
+from radt.plots.tables import method_table
 from radt.track import Tracker
 from tests.compat.golden import FILES
 

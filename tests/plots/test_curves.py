@@ -8,10 +8,9 @@ import pytest
 from PIL import Image
 
 from radt.config import TRAINING_TASKS
-from radt.plots import RecordError, icl_curve, outcomes
-from radt.plots.curves import band, icl_title
-from radt.plots.learning import curve, learning_curve
-from radt.plots.style import COLOURS, colour_of, spread
+from radt.plots.curves import band, icl_picture, icl_title, last_trials, learning_picture
+from radt.plots.records import RecordError, outcomes
+from radt.plots.style import LOOKS, colour_of, spread
 from tests.plots.synthetic import ENV, MEASURED, SHAPES, VARIANT, synthetic_record
 
 
@@ -22,10 +21,10 @@ def width(path: Path) -> int:
 
 def test_one_method_has_one_panel_and_several_have_two(tmp_path: Path) -> None:
     before = dict(matplotlib.rcParams)
-    one = icl_curve([synthetic_record("ra-dt")], tmp_path / "one.png")
+    one = icl_picture([synthetic_record("ra-dt")]).save(tmp_path / "one.png")
     both = [synthetic_record("ra-dt", variant=True), synthetic_record("dt", variant=True)]
-    two = icl_curve(both, tmp_path / "two.png")
-    varied = icl_curve(both, tmp_path / "varied.png", VARIANT)
+    two = icl_picture(both).save(tmp_path / "two.png")
+    varied = icl_picture(both, VARIANT).save(tmp_path / "varied.png")
     assert width(one) < width(two) == width(varied)
     assert two.read_bytes() != varied.read_bytes()
     assert dict(matplotlib.rcParams) == before
@@ -33,7 +32,7 @@ def test_one_method_has_one_panel_and_several_have_two(tmp_path: Path) -> None:
 
 def test_the_same_records_give_the_same_picture(tmp_path: Path) -> None:
     records = [synthetic_record("dt", seed) for seed in (0, 1)]
-    first, second = (icl_curve(records, tmp_path / f"{name}.png").read_bytes() for name in "ab")
+    first, second = (icl_picture(records).save(tmp_path / f"{n}.png").read_bytes() for n in "ab")
     assert first == second
 
 
@@ -41,12 +40,12 @@ def test_short_runs_without_an_optimum_can_be_drawn(tmp_path: Path) -> None:
     record = synthetic_record("sweep", trials=1, tasks=2)
     record["optimum"] = [None, None]
     record["returns"] = [[-3.0], [2.0]]
-    assert icl_curve([record], tmp_path / "a.png").stat().st_size > 1000
+    assert icl_picture([record]).save(tmp_path / "a.png").stat().st_size > 1000
 
 
-def test_a_variant_that_nobody_tried_is_an_error(tmp_path: Path) -> None:
+def test_a_variant_that_nobody_tried_is_an_error() -> None:
     with pytest.raises(RecordError, match=r"evaluate\.also_on"):
-        icl_curve([synthetic_record("dt")], tmp_path / "a.png", VARIANT)
+        icl_picture([synthetic_record("dt")], VARIANT)
 
 
 def test_tasks_that_were_learned_from_are_not_called_unseen() -> None:
@@ -75,21 +74,20 @@ def test_labels_are_moved_apart_and_keep_their_order() -> None:
 
 def test_known_methods_keep_their_colour_and_others_get_a_spare_one() -> None:
     colours = [colour_of(name, ["dt", "new", "newer"]) for name in ("dt", "new", "newer")]
-    assert colours[0] == COLOURS["dt"]
-    assert len({*colours, *COLOURS.values()}) == len(COLOURS) + 2
-    assert len(set(COLOURS.values())) == len(COLOURS)
+    own = {look.colour for look in LOOKS.values()}
+    assert colours[0] == LOOKS["dt"].colour
+    assert len({*colours, *own}) == len(LOOKS) + 2
+    assert len(own) == len(LOOKS)
 
 
-def test_a_crowd_gets_a_taller_picture(tmp_path: Path) -> None:
+def test_a_crowd_gets_a_taller_picture() -> None:
     names = [*SHAPES, "one", "two", "three"]
     crowd = [{**synthetic_record("dt", trials=4), "method": name} for name in names]
-    few, many = icl_curve(crowd[:2], tmp_path / "a.png"), icl_curve(crowd, tmp_path / "b.png")
-    with Image.open(few) as small, Image.open(many) as tall:
-        assert small.size[1] < tall.size[1]
+    assert icl_picture(crowd[:2]).size[1] < icl_picture(crowd).size[1]
 
 
 def test_learning_is_drawn_from_the_last_validation_trial(tmp_path: Path) -> None:
-    assert curve(MEASURED["learning"]) == {1000: 20.0, 2000: 40.0}
+    assert last_trials(MEASURED["learning"]) == {1000: 20.0, 2000: 40.0}
     records = [synthetic_record(name, seed) for name in ("dt", "replay") for seed in range(2)]
     looked = [r | MEASURED if r["method"] == "dt" else r for r in records]
-    assert learning_curve(looked, tmp_path / "a.png").stat().st_size > 1000
+    assert learning_picture(looked).save(tmp_path / "a.png").stat().st_size > 1000

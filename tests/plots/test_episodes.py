@@ -15,8 +15,15 @@ from radt.experiments.presets import preset_layers
 from radt.experiments.run import Run
 from radt.icl import env_seed
 from radt.methods import METHODS, Method
-from radt.plots import trials_gif
-from radt.plots.episodes import MOST_FRAMES, PANEL, Moment, film, side_by_side, take_picture
+from radt.plots.episodes import (
+    MOST_FRAMES,
+    PANEL,
+    FilmMoment,
+    beside_each_other,
+    film,
+    take_picture,
+    trials_gif,
+)
 from radt.track import Tracker
 from tests.toys import TOY_REACH
 
@@ -72,8 +79,8 @@ def test_what_cannot_be_drawn_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_short_film_waits_for_the_longer_one() -> None:
     picture = Image.new("RGB", (PANEL, PANEL))
-    long = [Moment(1, step, 0.0, picture) for step in range(201)]
-    frames = side_by_side([long, long[:3]])
+    long = [FilmMoment(1, step, 0.0, picture) for step in range(201)]
+    frames = beside_each_other([long, long[:3]])
     assert len(frames) == MOST_FRAMES
     assert frames[0].size == frames[-1].size
 

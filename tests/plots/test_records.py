@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from radt.checkpoint import write_tensors
-from radt.plots import RecordError, outcomes, read_record
+from radt.plots.records import RecordError, outcomes, read_record
 from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
 
 

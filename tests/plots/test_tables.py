@@ -3,8 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from radt.plots import markdown, method_table
-from radt.plots.tables import cost_notes, cost_table, gains_table, pairs_table
+from radt.plots.tables import (
+    cost_notes,
+    cost_table,
+    gains_table,
+    markdown,
+    method_table,
+    pairs_table,
+)
 from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
 
 
@@ -15,7 +21,7 @@ def test_a_row_says_how_well_a_method_learns() -> None:
     assert row.score.mean == pytest.approx(returns[..., 30:].mean())
     assert row.at_trial[10].mean == pytest.approx(returns[..., 9].mean())
     assert row.found_by[40] == pytest.approx((returns > 0).any(axis=2).sum(axis=1).mean())
-    assert (row.seeds, row.tasks, row.late, row.improves) == (3, 20, "31-40", True)
+    assert (len(row.seeds), row.tasks, row.late, row.improves) == (3, 20, "31-40", True)
     assert row.score.over_seeds is not None
     assert row.score.over_tasks.low <= row.score.over_seeds.low <= row.score.mean
     assert row.score.mean <= row.score.over_seeds.high

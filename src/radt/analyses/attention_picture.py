@@ -114,7 +114,7 @@ def draw_decision(
     episode = lives.episodes[lives.trials.tasks.index(task)][trial]
     own = cells(suite, episode)[: step + 2]
     draw_room(panels[2], view, f"task {task}, trial {trial + 1}, step {step + 1}")
-    draw_way(panels[2], own[: step + 1], style.COLOURS["ra-dt+"])
+    draw_way(panels[2], own[: step + 1], style.colour_of("ra-dt+"))
     if len(own) > step + 1:
         draw_move(panels[2], own[step], own[step + 1])
 

@@ -78,7 +78,7 @@ def draw_shares(axes: Axes, counts: Sequence[Count]) -> None:
         overall = count.deluded.mean()
         label = f"{count.method}  {overall:.0%}"
         ends.append(style.End(label, len(share), float(share[-1]), colour, rank=float(overall)))
-    style.plain(axes, "share of tasks whose trial ends in a loop", "trial")
+    style.plain_axes(axes, "share of tasks whose trial ends in a loop", "trial")
     axes.set_xlim(1, max(2, len(counts[0].by_trial)))
     axes.set_ylim(0.0, max(0.1, 1.1 * max(float(count.by_trial.max()) for count in counts)))
     axes.yaxis.set_major_formatter("{x:.0%}")

@@ -19,7 +19,7 @@ from radt.plots.style import INK, OPTIMUM
 from radt.track import Tracker
 
 BANDED = ("relevance", "earned")
-LINES = (style.COLOURS["ra-dt+"], style.COLOURS["dt"])
+LINES = (style.colour_of("ra-dt+"), style.colour_of("dt"))
 
 
 def analyse_retrieval(
@@ -41,15 +41,17 @@ def draw(lives: Lives, searches: Searches, path: Path) -> Path:
     trials = lives.trials.count
     draw_columns(whose, searches, trials, {"own": "own memory", "own_if_free": "all memories"})
     whose.axhline(1.0 / len(lives.trials.tasks), color=INK, linewidth=0.9, linestyle=OPTIMUM)
-    style.plain(whose, "share of choices from the own task, by what is searched", "trial")
+    style.plain_axes(whose, "share of choices from the own task, by what is searched", "trial")
     whose.yaxis.set_major_formatter("{x:.0%}")
     whose.set_ylim(0.0, 1.08)
     draw_columns(similar, searches, trials, {"relevance": "chosen", "found_relevance": "found"})
-    style.plain(similar, "cosine similarity to the query", "trial")
+    style.plain_axes(similar, "cosine similarity to the query", "trial")
     draw_columns(good, searches, trials, {"earned": "chosen", "found_earned": "found"})
     best = searches.by_trial("best_earned", trials)
     good.plot(np.arange(1, trials + 1), best, color=INK, linewidth=0.9, linestyle=OPTIMUM)
-    style.plain(good, "return of the trial that a chunk is from (dashes: best in memory)", "trial")
+    style.plain_axes(
+        good, "return of the trial that a chunk is from (dashes: best in memory)", "trial"
+    )
     draw_ages(old, searches, trials)
     title = f"What {lives.method} retrieves on {lives.trials.suite.name}"
     note = (
@@ -84,7 +86,7 @@ def draw_ages(axes: Axes, searches: Searches, trials: int) -> None:
     axes.imshow(
         shown, cmap="Blues", vmin=-0.1, vmax=1.0, origin="lower", extent=extent, aspect="auto"
     )
-    style.plain(axes, "the trial that the chosen chunk is from", "trial")
+    style.plain_axes(axes, "the trial that the chosen chunk is from", "trial")
     axes.grid(visible=False)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(8, integer=True))

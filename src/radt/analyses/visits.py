@@ -171,8 +171,8 @@ def draw_share(axes: Axes, visits: Visits) -> None:
     share = visits.share_by_trial  # [task, trial]
     trial = np.arange(1, share.shape[1] + 1)
     axes.plot(trial, share.T, color=style.FAINT, linewidth=0.8)
-    axes.plot(trial, share.mean(axis=0), color=style.COLOURS["ra-dt+"], linewidth=1.9)
-    style.plain(axes, "share of cells visited so far", "trial")
+    axes.plot(trial, share.mean(axis=0), color=style.colour_of("ra-dt+"), linewidth=1.9)
+    style.plain_axes(axes, "share of cells visited so far", "trial")
     axes.set_xlim(1, max(2, len(trial)))
     axes.set_ylim(0.0, 1.05)
     axes.yaxis.set_major_formatter("{x:.0%}")

@@ -156,7 +156,7 @@ def show_table(compared: Mapping[str, Any]) -> Table:
     from rich.table import Table
 
     from radt.metrics import decimals
-    from radt.plots.rows import BASE
+    from radt.plots.tables import BASE
 
     methods, n = compared["methods"], decimals(compared["optimum"])
     score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))

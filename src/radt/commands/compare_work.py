@@ -15,8 +15,7 @@ from radt.experiments.compare import Comparison, Entry, collect_minutes, complet
 from radt.experiments.pace import fitting_updates, pace_of, read_pace
 from radt.experiments.run import RESULT, RunError
 from radt.methods import METHODS
-from radt.plots import write_comparison
-from radt.plots.comparison import write_equal_time_alone
+from radt.plots.comparison import write_comparison, write_equal_time_alone
 
 
 @dataclass

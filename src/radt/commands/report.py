@@ -34,7 +34,7 @@ class ReportVerb(Verb):
         """Join and say where the page is."""
         from radt.experiments.run import RunError
         from radt.plots.html import REPORT
-        from radt.plots.html_join import write_joined
+        from radt.plots.join import write_joined
 
         if not self.folders:
             raise RunError("say which folders, e.g. radt report runs/x results/dark-room-10x10")

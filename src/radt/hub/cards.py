@@ -14,12 +14,10 @@ from radt.experiments.compare import any_config
 from radt.experiments.run import RESULT, collect_command
 from radt.hub.contents import Contents, HubError
 from radt.hub.repository import LOCAL
-from radt.plots.html_parts import DataFacts, config_parts, data_facts
-from radt.plots.prose import command, in_words, provenance
 from radt.plots.records import read_record
-from radt.plots.report import run_title
-from radt.plots.rows import method_table
-from radt.plots.tables import markdown, plain_table
+from radt.plots.report import command, config_parts, provenance, row_in_words, run_title
+from radt.plots.source import DataFacts, data_facts
+from radt.plots.tables import markdown, method_table, plain_table
 
 LICENCE = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
 TAGS = ("radt", "in-context-learning", "decision-transformer")
@@ -60,7 +58,7 @@ def run_parts(folder: Path) -> list[str]:
     rows = method_table([record])
     return [
         f"# {run_title(record)}",
-        in_words(rows[0], str(record["split"])),
+        row_in_words(rows[0], str(record["split"])),
         markdown(rows).strip(),
         *_data(data_facts(config, folder), collect_command(config)),
         "## Config",

@@ -3,52 +3,72 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from radt.config import from_json
+from radt.decode import leaves
+from radt.experiments.compare import any_config
+from radt.experiments.run import RESULT, Run, dataset_path
 from radt.files import atomic_write
+from radt.methods import METHODS
 from radt.metrics import Estimate, Interval
-from radt.plots import fairness
-from radt.plots.curves import icl_curve
-from radt.plots.html import REPORT, write_html
-from radt.plots.html_pages import comparison_body
-from radt.plots.learning import LEARNING, has_learning, learning_curve
-from radt.plots.prose import in_words, write_page
-from radt.plots.records import Record, read_record, titled, trained_on, variants
-from radt.plots.rows import Row, method_table
-from radt.plots.tables import markdown, returns_tables
+from radt.plots.curves import LEARNING, has_learning, icl_pictures, learning_picture
+from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
+from radt.plots.records import (
+    DATA,
+    Record,
+    by_method,
+    learns,
+    read_record,
+    titled,
+    trained_on,
+    variants,
+)
+from radt.plots.report import (
+    changed_text,
+    data_pictures,
+    data_text,
+    making,
+    row_in_words,
+    run_title,
+)
+from radt.plots.source import DataFacts, data_facts
+from radt.plots.style import Picture
+from radt.plots.tables import MethodRow, markdown, method_table, plain_table, returns_tables
+
+NAME = "compare"  # of the table's, the picture's and the numbers' files
+SAID_BY_ROWS = ("method", "seed")  # not told as differences
 
 
 def write_comparison(
-    record_paths: Sequence[Path],
-    out_folder: Path,
-    name: str = "compare",
-    wall_minutes: float | None = None,
+    record_paths: Sequence[Path], out_folder: Path, wall_minutes: float | None = None
 ) -> Path:
-    """Compare the results of many runs: `<name>.png`, `<name>.json` and `<name>.md`.
+    """Compare the results of many runs: `compare.png`, `compare.json`, `compare.md` and a page.
 
     `wall_minutes` says that the methods were given equal time instead of equal updates. What was
     compared at equal time in folders `wall-<X>min` below becomes a second table.
     """
     records = [read_record(path) for path in record_paths]
-    icl_curve(records, out_folder / f"{name}.png")
-    for variant in variants(records):
-        icl_curve(records, out_folder / f"{name}-{variant}.png", variant)
-    if has_learning(records):
-        learning_curve(records, out_folder / LEARNING)
-    rows = method_table(records)
-    content = comparison_json(records, rows, wall_minutes)
-    atomic_write(out_folder / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode())
-    parts = comparison_parts(records, rows, out_folder, name, wall_minutes)
+    for name, picture in comparison_pictures(records).items():
+        picture.save(out_folder / name)
+    content = comparison_json(records, method_table(records), wall_minutes)
+    _write_json(out_folder, content)
     runs = [path.parent for path in record_paths]
-    bodies = (comparison_body(records, runs, parts, name, full) for full in (True, False))
-    write_html(out_folder / REPORT, title_of(records, wall_minutes), bodies)
-    told = f"The same numbers for programs: [{name}.json]({name}.json)."
-    return write_page(out_folder / f"{name}.md", [*parts, told])
+    versions = (
+        [comparison_section(records, runs, out_folder, wall_minutes, full)]
+        for full in (True, False)
+    )
+    write_html(out_folder / REPORT, versions)
+    text = comparison_text(records, out_folder, wall_minutes)
+    told = f"The same numbers for programs: [{NAME}.json]({NAME}.json)."
+    return write_page(out_folder / f"{NAME}.md", f"{text}\n\n{told}")
 
 
-def write_equal_time_alone(folder: Path, name: str = "compare") -> Path:
+def write_equal_time_alone(folder: Path) -> Path:
     """Let a folder tell of its comparisons at equal wall time, where it has none at equal updates.
 
     Its JSON is that of the time with the most methods, and of such the longest; `wall_minutes` in
@@ -56,18 +76,19 @@ def write_equal_time_alone(folder: Path, name: str = "compare") -> Path:
     """
     told = {
         file: json.loads(file.read_text(encoding="utf-8"))
-        for file in folder.glob(f"wall-*min/{name}.json")
+        for file in folder.glob(f"wall-*min/{NAME}.json")
     }
     most = max(told, key=lambda file: (len(told[file]["methods"]), _minutes(file.parent)))
-    content, picture = told[most], most.with_suffix(".png").relative_to(folder)
-    atomic_write(folder / f"{name}.json", most.read_bytes())
-    parts = [
-        f"# In-context learning on {content['env']}",
-        "Methods were compared at equal wall time only, not at equal updates.",
-        f"![{name}]({picture})",
-        *_equal_time(folder),
-    ]
-    return write_page(folder / f"{name}.md", parts)
+    _write_json(folder, told[most])
+    text = fill_markdown(
+        "compare.md",
+        title=f"In-context learning on {told[most]['env']}",
+        only_equal_time=True,
+        pictures=[f"{most.parent.name}/{NAME}.png"],
+        equal_time=_equal_time(folder),
+        **dict.fromkeys(("tables", "words", "differences"), ""),
+    )
+    return write_page(folder / f"{NAME}.md", text)
 
 
 def title_of(records: Sequence[Record], wall_minutes: float | None = None) -> str:
@@ -76,29 +97,171 @@ def title_of(records: Sequence[Record], wall_minutes: float | None = None) -> st
     return titled(f"In-context learning on {records[0]['env']}, {equal}", records)
 
 
-def comparison_parts(
-    records: Sequence[Record],
-    rows: Sequence[Row],
-    folder: Path,
-    name: str,
-    wall_minutes: float | None = None,
-) -> list[str]:
-    """Say in Markdown how methods compare; pictures are called after `name`."""
+def comparison_pictures(records: Sequence[Record]) -> dict[str, Picture]:
+    """Draw what there is to see of some results, by file."""
+    learning = {LEARNING: learning_picture(records)} if has_learning(records) else {}
+    return {**icl_pictures(records, NAME), **learning}
+
+
+def comparison_text(records: Sequence[Record], folder: Path, wall_minutes: float | None) -> str:
+    """Say in Markdown how methods compare."""
+    rows = method_table(records)
     own = [row for row in rows if row.env == records[0]["env"]]
-    pictures = [name, *(f"{name}-{variant}" for variant in variants(records))]
-    pictures += [Path(LEARNING).stem] if has_learning(records) else []
-    return [
-        f"# {title_of(records, wall_minutes)}",
-        *(f"![{picture}]({picture}.png)" for picture in pictures),
-        markdown(rows).strip(),
-        *_equal_time(folder),
-        "\n".join(f"- {in_words(row, str(records[0]['split']))}" for row in own),
-        fairness.in_words(records, wall_minutes),
+    return fill_markdown(
+        "compare.md",
+        title=title_of(records, wall_minutes),
+        only_equal_time=False,
+        pictures=list(comparison_pictures(records)),
+        tables=markdown(rows),
+        equal_time=_equal_time(folder),
+        words=[row_in_words(row, str(records[0]["split"])) for row in own],
+        differences=differences_text(records, wall_minutes),
+    )
+
+
+def comparison_section(
+    records: Sequence[Record],
+    runs: Sequence[Path],
+    folder: Path,
+    wall_minutes: float | None,
+    full: bool = True,
+) -> Section:
+    """Show a comparison with its pictures, the data behind it and, if `full`, every run."""
+    known = [run_of(record, place) for record, place in zip(records, runs, strict=True)]
+    data = shared_data([run for run in known if run is not None])
+    pictures = comparison_pictures(records)
+    text = [comparison_text(records, folder, wall_minutes)]
+    for run, facts in data:
+        pictures |= data_pictures(facts)
+        text.append(data_text(run.config, facts))
+    details = {
+        run_title(record): to_html(_details(record, run))
+        for record, run in zip(records, known, strict=True)
+        if full
+    }
+    text += ["## Every run"] if full else []
+    title = title_of(records, wall_minutes)
+    return Section(title, to_html("\n\n".join(text), pictures), details)
+
+
+def run_of(record: Record, folder: Path) -> Run | None:
+    """Return the run behind a record; None where nothing here can read its config."""
+    try:
+        return Run(any_config(record["config"], str(folder / RESULT)), folder)
+    except (KeyError, ValueError):  # an older record, or an environment or a method of others
+        return None
+
+
+def shared_data(runs: Sequence[Run]) -> list[tuple[Run, DataFacts | None]]:
+    """Return each dataset's facts, measuring it at most once, with one run that learned from it."""
+    learned = [run for run in runs if METHODS[run.config.method].learns]
+    by_data: dict[Path, Run] = {}
+    for run in sorted(learned, key=lambda run: not (run.out / DATA).exists()):
+        by_data.setdefault(dataset_path(run.config), run)
+    return [(run, data_facts(run.config, run.out)) for run in by_data.values()]
+
+
+def _details(record: Record, run: Run | None) -> str:
+    made = fill_markdown("making.md", **making(record, run))
+    return made if run is None else f"{made}\n\n{changed_text(run.config)}"
+
+
+def differences_text(records: Sequence[Record], wall_minutes: float | None = None) -> str:
+    """Tell in which values of their configs methods differ, as one table."""
+    found = config_differences(records, timed=wall_minutes is not None)
+    methods = [m for m in by_method(records) if any(m in values for values in found.values())]
+    rows = [
+        [f"`{path}`", *(_cell(values.get(method, ())) for method in methods)]
+        for path, values in found.items()
     ]
+    return fill_markdown(
+        "differences.md",
+        wall_minutes=None if wall_minutes is None else f"{wall_minutes:g}",
+        codes=_code_versions(records),
+        differences=found,
+        table=plain_table(["", *(f"`{method}`" for method in methods)], rows),
+    )
+
+
+def config_differences(
+    records: Sequence[Record], timed: bool = False
+) -> dict[str, dict[str, list[Any]]]:
+    """Return what differs between methods, by path: the values of each, over its seeds.
+
+    Methods have options of their own. One that only some have is a difference where its value is
+    not its default.
+    """
+    found: dict[str, dict[str, list[Any]]] = {}
+    unusual: set[str] = set()
+    for method, same in by_method(records).items():
+        usual = default_values(str(same[0]["env"]), method)
+        for record in same:
+            for path, value in decisive_values(record, timed).items():
+                known = found.setdefault(path, {}).setdefault(method, [])
+                known += [value] if value not in known else []
+                unusual |= {path} if value != usual.get(path) else set()
+    learners = sum(learns(same[0]) for same in by_method(records).values())
+    return {
+        path: values
+        for path, values in sorted(found.items())
+        if _differ(values) or (path in unusual and len(values) < learners)
+    }
+
+
+def decisive_values(record: Record, timed: bool) -> dict[str, Any]:
+    """Return what decides an outcome, by path; of what learns nothing only how it acts."""
+    if "config" not in record:
+        return {}
+    run = run_of(record, Path())
+    config = record["config"] if run is None else run.config.to_json()
+    rule = {"evaluate": {**config.get("evaluate", {}), "rule": record.get("action_rule", {})}}
+    if not learns(record):
+        return leaves({"options": config.get("options", {}), **rule})
+    choices = record.get("choices") or {}  # older records computed in single precision
+    facts: dict[str, Any] = {
+        "data_sha256": str(record.get("data_sha256", "?"))[:6],
+        "precision": choices.get("precision", "float32"),
+        "compiled": choices.get("compiled", False),
+    }
+    if timed:
+        facts["seconds_of_training"] = trained_for(record)
+    values = leaves({**config, **rule, **facts})
+    return {path: value for path, value in values.items() if path not in SAID_BY_ROWS}
+
+
+def default_values(env: str, method: str) -> dict[str, Any]:
+    """Return the config of a method where nothing is said, by path; nothing of an unknown one."""
+    if method not in METHODS.names():
+        return {}
+    return leaves(from_json({"env": env, "method": method}).to_json())
+
+
+def trained_for(record: Record) -> int | None:
+    """Return the seconds of training by the speed that a log shows; not known to older records."""
+    speed, wall = (record.get("speed") or {}).get("samples_per_second"), record["wall_seconds"]
+    if not speed:
+        return None
+    learn = record["config"]["learn"]
+    seconds = learn["updates"] * learn["batch_size"] / speed
+    passed = min(seconds, wall.get("train", math.inf))  # a speed of few lines may be off
+    return round(float(passed + wall.get("embedder", 0.0) + wall.get("prepare", 0.0)))
+
+
+def _code_versions(records: Sequence[Record]) -> list[str]:
+    return sorted({str(record.get("code_version")) for record in records})
+
+
+def _differ(values: Mapping[str, Sequence[Any]]) -> bool:
+    return len({json.dumps(known) for known in values.values()}) > 1
+
+
+def _cell(values: Iterable[Any]) -> str:
+    words = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    return ", ".join(words).replace("|", "\\|") or "-"
 
 
 def comparison_json(
-    records: Sequence[Record], rows: Sequence[Row], wall_minutes: float | None = None
+    records: Sequence[Record], rows: Sequence[MethodRow], wall_minutes: float | None = None
 ) -> dict[str, Any]:
     """Put a comparison into plain values: `methods.<name>.mean_31_40` and so on."""
     env = str(records[0]["env"])
@@ -111,8 +274,8 @@ def comparison_json(
         "optimum": own[0].optimum,
         "wall_minutes": wall_minutes,
         "data": trained_on(records) or None,
-        "conditions": fairness.conditions(records),
-        "code_versions": sorted({str(record.get("code_version")) for record in records}),
+        "conditions": config_differences(records, timed=wall_minutes is not None),
+        "code_versions": _code_versions(records),
         "methods": {row.method: row_json(row) for row in own},
         "variants": {
             name: {
@@ -124,9 +287,9 @@ def comparison_json(
     }
 
 
-def row_json(row: Row) -> dict[str, Any]:
+def row_json(row: MethodRow) -> dict[str, Any]:
     """Put a row into plain values; `ci95` is over tasks where there is one seed, and says so."""
-    expense = row.expense
+    expense = {name: value for name, value in asdict(row.expense).items() if name != "cached"}
     return {
         f"mean_{row.late.replace('-', '_')}": row.score.mean,
         **_intervals(row.score),
@@ -138,29 +301,18 @@ def row_json(row: Row) -> dict[str, Any]:
         "at_trial_ci95_tasks": {
             str(trial): _bounds(found.over_tasks) for trial, found in row.at_trial.items()
         },
-        "minus": {other: _difference_json(found) for other, found in row.against.items()},
+        "minus": {
+            other: {"mean": found.mean, **_intervals(found), "seeds": found.seeds}
+            for other, found in row.against.items()
+        },
         "found_by": {str(trial): value for trial, value in row.found_by.items()},
         "after_finding": row.after_finding,
-        "seeds": row.seeds,
+        "seeds": len(row.seeds),
         "source": row.source,
-        "parameters": expense.parameters,
-        "frozen_parameters": expense.frozen_parameters,
-        "context_steps": expense.context_steps,
-        "input_steps": expense.input_steps,
-        "retrieved_steps": expense.retrieved_steps,
-        "tokens_per_decision": expense.tokens_per_decision,
-        "flops_per_decision": expense.flops_per_decision,
-        "updates": expense.updates,
-        "batch_size": expense.batch_size,
-        "targets_per_update": expense.targets_per_update,
-        "samples_per_second": expense.samples_per_second,
-        "decisions_per_second": expense.decisions_per_second,
-        "wall_minutes": expense.minutes,
+        "context_steps": row.expense.context_steps,
+        "wall_minutes": expense.pop("minutes"),
+        **expense,
     }
-
-
-def _difference_json(found: Estimate) -> dict[str, Any]:
-    return {"mean": found.mean, **_intervals(found), "seeds": found.seeds}
 
 
 def _intervals(found: Estimate, prefix: str = "") -> dict[str, Any]:
@@ -175,16 +327,23 @@ def _bounds(interval: Interval) -> list[float]:
     return [interval.low, interval.high]
 
 
-def _equal_time(folder: Path) -> list[str]:
-    """Show the returns of what was compared at equal wall time, and where the rest stands."""
-    parts: list[str] = []
-    for page in sorted(folder.glob("wall-*min/compare.md")):
-        records = [read_record(path) for path in sorted(page.parent.glob("*-seed*/icl.json"))]
-        parts += [
-            f"## Equal wall time: {_minutes(page.parent):g} minutes of training",
-            *returns_tables(method_table([{**record, "variants": {}} for record in records])),
-            f"The whole comparison: [{page.parent.name}]({page.parent.name}/{page.name}).",
-        ]
+def _write_json(folder: Path, content: Mapping[str, Any]) -> None:
+    atomic_write(folder / f"{NAME}.json", (json.dumps(content, indent=2) + "\n").encode())
+
+
+def _equal_time(folder: Path) -> list[dict[str, str]]:
+    """Return the returns of what was compared at equal wall time, and where the rest stands."""
+    parts = []
+    for page in sorted(folder.glob(f"wall-*min/{NAME}.md")):
+        records = [read_record(path) for path in sorted(page.parent.glob(f"*-seed*/{RESULT}"))]
+        rows = method_table([{**record, "variants": {}} for record in records])
+        parts.append(
+            {
+                "minutes": f"{_minutes(page.parent):g}",
+                "folder": page.parent.name,
+                "tables": "\n\n".join(returns_tables(rows)),
+            }
+        )
     return parts
 
 

@@ -1,13 +1,14 @@
-"""In-context learning curves: return by trial and, beside it, goals found by trial."""
+"""Curves: return and goals found by trial (in context), and return by update (over training)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from radt.config import TRAINING_TASKS
@@ -20,44 +21,53 @@ from radt.metrics import (
     stratified_interval,
 )
 from radt.plots.records import (
-    REFERENCES,
     Outcome,
     Record,
     RecordError,
+    by_method,
+    digits_of,
     kind_of_tasks,
     outcomes,
     titled,
+    variants,
 )
 from radt.plots.style import (
     FAINT,
     INK,
     OPTIMUM,
     End,
-    canvas,
+    Picture,
     colour_of,
     draw_line,
+    look_of,
     name_ends,
-    plain,
-    save,
+    plain_axes,
 )
 
+LEARNING = "learning.png"
 RESAMPLES = 1000
 CROWD = 6  # more methods than this get a taller picture and paler bands
 
+LearningCurve = dict[int, float]  # the return of the last validation trial by update
 
-def icl_curve(records: Sequence[Record], path: Path, variant: str | None = None) -> Path:
+
+def icl_picture(records: Sequence[Record], variant: str | None = None) -> Picture:
     """Draw the curves of one or more results, on their environment or on a variant of it."""
     shown = outcomes(records, variant)
     if not shown:
         raise RecordError(f"no result was evaluated on {variant}; add it to evaluate.also_on")
-    several, crowded = len(shown) > 1, len(shown) > CROWD
-    figure = canvas(10.4 if several else 6.2, 4.8 if crowded else 3.9)
-    widths = [1.35, 1.0] if several else [1.0]
-    panels = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
-    draw_returns(panels[0], shown)
-    if several:
-        draw_found(panels[1], shown)
-    return save(figure, path, icl_title(shown, records), icl_note(shown))
+    title, note = icl_title(shown, records), icl_note(shown)
+    returns, found = partial(draw_returns, shown=shown), partial(draw_found, shown=shown)
+    if len(shown) == 1:
+        return Picture([returns], title, note, (6.2, 3.9))
+    size = (10.4, 4.8 if len(shown) > CROWD else 3.9)
+    return Picture([returns, found], title, note, size, widths=(1.35, 1.0))
+
+
+def icl_pictures(records: Sequence[Record], name: str) -> dict[str, Picture]:
+    """Draw all there is, by file: `<name>.png`, and `<name>-<variant>.png` for each variant."""
+    others = {f"{name}-{env}.png": icl_picture(records, env) for env in variants(records)}
+    return {f"{name}.png": icl_picture(records), **others}
 
 
 def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
@@ -71,7 +81,7 @@ def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
     for outcome in shown:
         colour = colour_of(outcome.method, names)
         mean, low, high = band(outcome, rng)
-        if outcome.method not in REFERENCES or len(shown) == 1:
+        if not look_of(outcome.method).is_reference or len(shown) == 1:
             alpha = 0.10 if len(shown) > CROWD else 0.15
             axes.fill_between(trial, low, high, color=colour, alpha=alpha, linewidth=0, zorder=2)
         draw_line(axes, trial.tolist(), mean.tolist(), outcome.method, colour)
@@ -81,7 +91,7 @@ def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
     if (optimum := shown[0].optimum) is not None:
         axes.axhline(optimum, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=2)
         ends.append(End(f"optimum  {optimum:.{decimals(optimum)}f}", trials, optimum, INK))
-    plain(axes, "return", "trial")
+    plain_axes(axes, "return", "trial")
     _trials_across(axes, trials)
     if min(outcome.returns.min() for outcome in shown) >= 0:
         axes.set_ylim(bottom=0.0)
@@ -97,7 +107,7 @@ def draw_found(axes: Axes, shown: Sequence[Outcome]) -> None:
         colour = colour_of(outcome.method, names)
         draw_line(axes, range(1, trials + 1), found.tolist(), outcome.method, colour)
     axes.axhline(tasks, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=1)
-    plain(axes, f"tasks whose goal was found, of {tasks}", "trial")
+    plain_axes(axes, f"tasks whose goal was found, of {tasks}", "trial")
     _trials_across(axes, trials)
     axes.set_ylim(0.0, tasks * 1.05)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -128,7 +138,7 @@ def icl_note(shown: Sequence[Outcome]) -> str:
     lines = "lines: mean over tasks and seeds"
     if len(shown) == 1:
         lines = "thin lines: tasks; line: their mean"
-    elif any(outcome.method in REFERENCES for outcome in shown):
+    elif any(look_of(outcome.method).is_reference for outcome in shown):
         lines += ", dashed: references that learn nothing"
     return f"{lines}; bands: 95 % over {over}; numbers: trials {late}"
 
@@ -143,3 +153,73 @@ def icl_title(shown: Sequence[Outcome], records: Sequence[Record]) -> str:
     runs = f"{count} seed{'s' if count != '1' else ''}"
     head = f"{shown[0].method} on " if len(shown) == 1 else ""
     return titled(f"{head}{where}: {shown[0].tasks} {kind}, {runs}", records)
+
+
+def has_learning(records: Sequence[Record]) -> bool:
+    """Tell whether any record has looked at validation tasks during training."""
+    return any(record.get("learning") for record in records)
+
+
+def learning_picture(records: Sequence[Record]) -> Picture:
+    """Draw the return of the last validation trial by update, a line per method."""
+    title = titled(f"{records[0]['env']}: learning over training", records)
+    draw = partial(draw_learning, shown=learning_of(records), digits=digits_of(records))
+    return Picture([draw], title, learning_note(records), (7.2, 3.9))
+
+
+def learning_of(records: Sequence[Record]) -> dict[str, list[LearningCurve]]:
+    """Collect the curves of each method's seeds, of those methods that have any."""
+    shown = {
+        method: [last_trials(record["learning"]) for record in same if record.get("learning")]
+        for method, same in by_method(records).items()
+    }
+    return {method: curves for method, curves in shown.items() if curves}
+
+
+def last_trials(looks: Sequence[dict[str, Any]]) -> LearningCurve:
+    """Take the last trial of every look at validation tasks."""
+    return {int(look["update"]): float(look[last_trial(look)]) for look in looks}
+
+
+def last_trial(look: dict[str, Any]) -> str:
+    """Name the last trial of a look, such as `trial_10`."""
+    return max((n for n in look if n.startswith("trial_")), key=lambda name: int(name[6:]))
+
+
+def draw_learning(axes: Axes, shown: dict[str, list[LearningCurve]], digits: int) -> None:
+    """Draw seeds thin and their mean, as far as all of them have looked, thick."""
+    ends = []
+    for method, curves in shown.items():
+        colour = colour_of(method, list(shown))
+        for seed in curves if len(curves) > 1 else []:
+            axes.plot(list(seed), list(seed.values()), color=colour, linewidth=0.7, alpha=0.45)
+        thick = mean_curve(curves)
+        axes.plot(*thick, color=colour, linewidth=1.9, marker="o", markersize=3.5)
+        if thick[0]:
+            end = (thick[0][-1], thick[1][-1])
+            ends.append(End(f"{method}  {end[1]:.{digits}f}", *end, colour))
+    plain_axes(axes, "return on validation tasks", "update")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set_xlim(0, max(update for curves in shown.values() for c in curves for update in c))
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    name_ends(axes, ends)
+
+
+def mean_curve(curves: Sequence[LearningCurve]) -> tuple[list[int], list[float]]:
+    """Average seeds between the first and the last update that all have looked at.
+
+    Seeds may have looked at other updates; in between a line is straight.
+    """
+    first, last = max(map(min, curves)), min(map(max, curves))
+    looked = sorted({update for seed in curves for update in seed if first <= update <= last})
+    each = [np.interp(looked, sorted(seed), [seed[at] for at in sorted(seed)]) for seed in curves]
+    return looked, np.mean(each, axis=0).tolist()
+
+
+def learning_note(records: Sequence[Record]) -> str:
+    """Say which trial is shown and what the lines are."""
+    trials = {last_trial(look)[6:] for r in records for look in r.get("learning") or []}
+    final = records[0]["split"] == "final"
+    seen = "; these tasks are among those trained on" if final else ""
+    return f"trial {'/'.join(sorted(trials))}; thick: mean over seeds, thin: seeds{seen}"

@@ -31,7 +31,7 @@ COLOURS = 128
 
 
 @dataclass(frozen=True)
-class Moment:
+class FilmMoment:
     """How a task looks after some steps of a trial."""
 
     trial: int  # from 1
@@ -57,28 +57,28 @@ def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
     finally:
         torch.set_num_threads(threads)
         env.close()
-    frames = side_by_side(list(filmed.values()))
+    frames = beside_each_other(list(filmed.values()))
     atomic_write(path, lambda file: save_gif(frames, file))
     return path
 
 
 def film(
     agent: Agent, env: gym.Env[Any, Any], trials: int, seed: int, watched: set[int]
-) -> dict[int, list[Moment]]:
+) -> dict[int, list[FilmMoment]]:
     """Live through the trials of one task (Algorithm 1) and keep pictures of the watched ones."""
     agent.start_task()
-    films: dict[int, list[Moment]] = {trial: [] for trial in sorted(watched)}
+    films: dict[int, list[FilmMoment]] = {trial: [] for trial in sorted(watched)}
     for trial in range(1, trials + 1):
         obs, _ = env.reset(seed=seed if trial == 1 else None)
         step, total, over = 0, 0.0, False
         while not over:
             if trial in films:
-                films[trial].append(Moment(trial, step, total, take_picture(env)))
+                films[trial].append(FilmMoment(trial, step, total, take_picture(env)))
             obs, reward, terminated, truncated, _ = env.step(agent.act(obs))
             agent.observe(float(reward), terminated, truncated)
             step, total, over = step + 1, total + float(reward), terminated or truncated
         if trial in films:
-            films[trial].append(Moment(trial, step, total, take_picture(env)))
+            films[trial].append(FilmMoment(trial, step, total, take_picture(env)))
     return films
 
 
@@ -92,7 +92,7 @@ def take_picture(env: gym.Env[Any, Any]) -> Image.Image:
     return picture
 
 
-def side_by_side(films: Sequence[Sequence[Moment]]) -> list[Image.Image]:
+def beside_each_other(films: Sequence[Sequence[FilmMoment]]) -> list[Image.Image]:
     """Run films beside each other, skipping steps of long ones; short ones wait at their end."""
     length = max(len(film) for film in films)
     count = min(length, MOST_FRAMES)
@@ -117,7 +117,7 @@ def _palette(frames: Sequence[Image.Image]) -> Image.Image:
     return montage.quantize(COLOURS, dither=Image.Dither.NONE)
 
 
-def _compose(moments: Sequence[Moment]) -> Image.Image:
+def _compose(moments: Sequence[FilmMoment]) -> Image.Image:
     """Put pictures in a row, each with its trial, step and return above it."""
     height = max(moment.picture.height for moment in moments)
     size = (len(moments) * (PANEL + MARGIN) + MARGIN, height + CAPTION + MARGIN)

@@ -3,99 +3,132 @@
 The words and tables of a report are written once, as Markdown, and rendered here by markdown-it,
 the parser that comes with rich: a page cannot say another number than the summary beside it. What
 a run is called never becomes a tag, a link or a picture: raw HTML is text, a link keeps only its
-words, and a picture is shown only if it is one of ours. The page's own policy forbids scripts and
-the network besides.
+words, and a picture is shown only if it is one of ours. The frame is a template, which escapes what
+it is given, and its policy forbids scripts and the network besides.
+
+Curves are inline SVG by Matplotlib's own backend, drawn by the same functions as the PNGs. Text
+stays text, so that a phone's own font is used and names can be found and copied; on a dark page a
+CSS filter turns the lightness of a curve and keeps its hue.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import matplotlib
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markdown_it import MarkdownIt
+from markupsafe import Markup
+from matplotlib.axes import Axes
 
 from radt.files import atomic_write
-from radt.plots.html_figures import colour_rules
 from radt.plots.records import RecordError
+from radt.plots.style import Picture, canvas
 from radt.version import released
 
 REPORT = "report.html"
 MOST_BYTES = 1_000_000
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-STYLE = Path(__file__).with_name("report.css")
+PANEL = (5.4, 3.6)  # inches; a phone shows it at about its natural size
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=select_autoescape(["html"]),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
-Pictures = Mapping[str, str]  # by the name of the file that Markdown shows: what stands in the page
+Pictures = Mapping[str, Picture | Path]  # by the name that Markdown gives them; a path is a GIF's
 
 
-def render(parts: Sequence[str], pictures: Pictures | None = None) -> str:
-    """Turn the paragraphs of a Markdown page into HTML, with pictures where they are named."""
-    text = "\n\n".join(parts)
-    return str(_renderer().render(text, {"pictures": pictures or {}}))
+@dataclass(frozen=True)
+class Section:
+    """A part of a page; what only some readers want is folded behind its title."""
+
+    title: str
+    body: Markup
+    details: Mapping[str, Markup] = field(default_factory=dict)
 
 
-def _renderer() -> MarkdownIt:
+def fill_markdown(template: str, **values: Any) -> str:
+    """Fill a template of Markdown."""
+    return re.sub(r"\n{3,}", "\n\n", TEMPLATES.get_template(template).render(values)).strip()
+
+
+def write_page(path: Path, text: str) -> Path:
+    """Write Markdown to a file."""
+    atomic_write(path, f"{text}\n".encode())
+    return path
+
+
+def to_html(text: str, pictures: Pictures | None = None) -> Markup:
+    """Turn Markdown into HTML, with pictures where they are named."""
     renderer = MarkdownIt("commonmark", {"html": False}).enable("table")
     for name in ("link_open", "link_close"):
         renderer.add_render_rule(name, lambda *_: "")
-    renderer.add_render_rule("image", _picture)
-    renderer.add_render_rule("table_open", lambda *_: '<div class="table"><table>\n')
-    renderer.add_render_rule("table_close", lambda *_: "</table></div>\n")
-    return renderer
+    renderer.add_render_rule("image", _show)
+    return Markup(renderer.render(text, {"pictures": pictures or {}}))
 
 
-def _picture(_: Any, tokens: Sequence[Any], place: int, __: Any, env: Mapping[str, Any]) -> str:
+def _show(_: Any, tokens: Sequence[Any], place: int, __: Any, env: Mapping[str, Any]) -> str:
     """Show a picture of ours; of any other only what it is said to show."""
-    known: str | None = env["pictures"].get(unquote(str(tokens[place].attrs["src"])))
-    return escape(tokens[place].content) if known is None else known
+    known = env["pictures"].get(unquote(str(tokens[place].attrs["src"])))
+    return escape(tokens[place].content) if known is None else picture_html(known)
 
 
-def film_element(path: Path) -> str:
-    """Put a GIF into the page itself."""
-    content = base64.b64encode(path.read_bytes()).decode()
-    return f'<img alt="the first and the last trial" src="data:image/gif;base64,{content}">'
+def picture_html(picture: Picture | Path) -> Markup:
+    """Put a picture into the page itself: its panels beside each other, or a GIF."""
+    if isinstance(picture, Path):
+        content = base64.b64encode(picture.read_bytes()).decode()
+        return Markup(TEMPLATES.get_template("film.html").render(content=content))
+    panels = [svg(draw) for draw in picture.panels]
+    frame = TEMPLATES.get_template("figure.html")
+    return Markup(frame.render(panels=panels, title=picture.title, note=picture.note))
 
 
-def folded(title: str, body: str) -> str:
-    """Hide what only some readers want behind its title."""
-    return f"<details><summary>{escape(title)}</summary><div>{body}</div></details>\n"
+def svg(draw: Callable[[Axes], None]) -> Markup:
+    """Draw one panel as an SVG element for a page."""
+    written = io.StringIO()
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "radt"}
+    with matplotlib.rc_context({**settings, "text.parse_math": False}):
+        figure = canvas(*PANEL)
+        draw(figure.subplots())
+        figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+    return inline(written.getvalue())
 
 
-def joined(sections: Sequence[tuple[str, str]]) -> str:
-    """Put titled sections below each other, with a list of them on top where there are several."""
-    links = [
-        f'<li><a href="#part-{number}">{escape(title)}</a></li>'
-        for number, (title, _) in enumerate(sections)
-    ]
-    contents = f"<nav><ul>{''.join(links)}</ul></nav>\n" if len(sections) > 1 else ""
-    bodies = [
-        f'<section id="part-{number}">\n{body}</section>\n'
-        for number, (_, body) in enumerate(sections)
-    ]
-    return contents + "".join(bodies)
+def inline(text: str) -> Markup:
+    """Make an element for a page of a whole SVG file: small, and with names of its own."""
+    body = text[text.index("<svg") :].rstrip()
+    body = re.sub(r"<(metadata|style)\b.*?</\1>", "", body, flags=re.DOTALL)
+    body = re.sub(r"(\.\d\d)\d+(?=[^<>]*>)", r"\1", body)  # numbers in tags, not in text
+    body = re.sub(r"(?<=>)\s+(?=<)", "", body)
+    own = f"p{hashlib.sha256(body.encode()).hexdigest()[:8]}-"
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', body))
+    body = re.sub(r' id="([^"]*)"', lambda n: f' id="{own}{n[1]}"' if n[1] in used else "", body)
+    return Markup(re.sub(r'(url\(|href=")#', rf"\g<1>#{own}", body))
 
 
-def page(title: str, body: str) -> str:
-    """Write a whole page around a body."""
-    style = STYLE.read_text(encoding="utf-8") + colour_rules(body)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}<footer>Written by radt {escape(released())}.</footer>\n"
-        "</main>\n</body>\n</html>\n"
-    )
+def page(sections: Sequence[Section]) -> str:
+    """Write a whole page, with a list of its sections on top where there are several."""
+    frame, several = TEMPLATES.get_template("page.html"), len(sections) > 1
+    title = f"{len(sections)} results of in-context learning" if several else sections[0].title
+    return frame.render(title=title, sections=sections, version=released())
 
 
-def write_html(path: Path, title: str, bodies: Iterable[str]) -> Path:
-    """Write the first of several bodies, the fullest first, whose page is not too large."""
+def write_html(path: Path, versions: Iterable[Sequence[Section]]) -> Path:
+    """Write the first of several versions, the fullest first, that is not too large."""
     size = 0
-    for body in bodies:
-        content = page(title, body).encode()
+    for sections in versions:
+        content = page(sections).encode()
         if (size := len(content)) <= MOST_BYTES:
             atomic_write(path, content)
             return path

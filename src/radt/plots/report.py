@@ -2,55 +2,48 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from radt.config import RunConfig
+from radt.data import render
+from radt.decode import leaves
 from radt.experiments.compare import any_config
 from radt.experiments.evaluate import load_method
-from radt.experiments.measured import read_log
-from radt.experiments.run import CHECKPOINT, RESULT, Run
+from radt.experiments.measured import read_log, validations
+from radt.experiments.presets import changed, in_flags
+from radt.experiments.run import CHECKPOINT, RESULT, Run, collect_command
 from radt.methods import METHODS
-from radt.metrics import late_score
-from radt.plots.curves import icl_curve
+from radt.metrics import EARLY, late_score
+from radt.plots.curves import icl_pictures
 from radt.plots.episodes import trials_gif
-from radt.plots.html import REPORT, film_element, folded, render, write_html
-from radt.plots.html_figures import icl_picture
-from radt.plots.html_parts import (
-    config_parts,
-    data_facts,
-    data_parts,
-    data_pictures,
-    keep_data_facts,
-)
-from radt.plots.prose import (
-    PHASES,
-    command,
-    in_words,
-    provenance,
-    training_table,
-    wall_table,
-    write_page,
-)
-from radt.plots.records import Record, digits_of, read_record, titled, variants
-from radt.plots.rows import method_table
-from radt.plots.tables import markdown
+from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
+from radt.plots.records import Record, digits_of, kind_of_tasks, read_record, titled
+from radt.plots.source import DataFacts, data_facts, keep_data_facts, source_picture
+from radt.plots.style import Picture
+from radt.plots.tables import MethodRow, count_text, markdown, method_table, plain_table
 
-CURVE, GIF, SUMMARY = "curve.png", "trials.gif", "summary.md"
+CURVE, GIF, SUMMARY = "curve", "trials.gif", "summary.md"
+MARKS = 5  # rows of the training table where there was no validation
+PHASES = {"embedder": "the embedder", "train": "the policy"}
 
 
 def write_report(folder: Path) -> Path:
     """Write a run's curve, the GIF of its first and last trial, a summary and a page of its own."""
     record = read_record(folder / RESULT)
     run = Run(any_config(record["config"], str(folder / RESULT)), folder)
-    icl_curve([record], folder / CURVE)
-    for variant in variants([record]):
-        icl_curve([record], folder / f"curve-{variant}.png", variant)
+    for name, picture in icl_pictures([record], CURVE).items():
+        picture.save(folder / name)
     film_once(run, median_task(record), folder / GIF)
     keep_data_facts(run.config, folder)
-    bodies = (run_body(record, run, with_film) for with_film in (True, False))
-    write_html(folder / REPORT, run_title(record), bodies)
-    return write_page(folder / SUMMARY, summary_parts(record, run))
+    versions = ([run_section(record, run, full)] for full in (True, False))
+    write_html(folder / REPORT, versions)
+    return write_page(folder / SUMMARY, summary(record, run))
 
 
 def run_title(record: Record) -> str:
@@ -58,44 +51,65 @@ def run_title(record: Record) -> str:
     return titled(f"{record['method']} on {record['env']}, seed {record['seed']}", [record])
 
 
-def summary_parts(record: Record, run: Run) -> list[str]:
+def summary(record: Record, run: Run) -> str:
     """Say in Markdown what came of a run, how, and how to do it again."""
-    has_film = (run.out / GIF).exists()
-    return [
-        f"# {run_title(record)}",
-        *_result(record),
-        *(_film(run, median_task(record)) if has_film else []),
-        *making_parts(record, run),
-    ]
+    rows, task = method_table([record]), median_task(record)
+    return fill_markdown(
+        "summary.md",
+        title=run_title(record),
+        words=row_in_words(rows[0], str(record["split"])),
+        pictures=list(icl_pictures([record], CURVE)),
+        tables=markdown(rows),
+        film=GIF if (run.out / GIF).exists() else None,
+        task=task,
+        goal=run.suite.describe(task),
+        **making(record, run),
+    )
 
 
-def making_parts(record: Record, run: Run) -> list[str]:
-    """Say how a run was made: its training, its time, its machine, its command."""
-    return [
-        *_training(run.out, digits_of([record])),
-        "## Wall time",
-        wall_table(record["wall_seconds"]),
-        "## Provenance",
-        provenance(record),
-        f"Everything that decides the outcome stands in [{RESULT}]({RESULT}) under `config`.",
-        "## Do it again",
-        f"```\n{command(run.config, run.out)}\n```",
-    ]
-
-
-def run_body(record: Record, run: Run, with_film: bool = True) -> str:
-    """Make the page of a run: its summary with pictures, its data, and every value."""
-    facts, film = data_facts(run.config, run.out), run.out / GIF
-    pictures = {
-        CURVE: icl_picture([record]),
-        **{f"curve-{name}.png": icl_picture([record], name) for name in variants([record])},
-        **data_pictures([facts]),
+def making(record: Record, run: Run | None) -> dict[str, Any]:
+    """Say how a run was made: its training, its time, its machine, its command (`making.md`)."""
+    training: dict[str, str] = {}
+    if run is not None:
+        lines, digits = read_log(run.out), digits_of([record])
+        tables = {PHASES[phase]: training_table(lines, phase, digits) for phase in PHASES}
+        training = {trained: table for trained, table in tables.items() if table}
+    return {
+        "training": training,
+        "wall": wall_table(record["wall_seconds"]),
+        "provenance": provenance(record),
+        "command": None if run is None else command(run.config, run.out),
     }
-    if with_film and film.exists():
-        pictures[GIF] = film_element(film)
-    parts = [*summary_parts(record, run), *data_parts(run.config, facts)]
-    values = folded("Every value of its config", render(config_parts(run.config)))
-    return render(parts, pictures) + values
+
+
+def run_section(record: Record, run: Run, full: bool = True) -> Section:
+    """Show a run: its summary with pictures, a film if `full`, its data, and every value."""
+    facts, film = data_facts(run.config, run.out), run.out / GIF
+    pictures: dict[str, Picture | Path] = {
+        **icl_pictures([record], CURVE),
+        **data_pictures(facts),
+        **({GIF: film} if full and film.exists() else {}),
+    }
+    text = "\n\n".join([summary(record, run), data_text(run.config, facts)])
+    values = to_html("\n\n".join(config_parts(run.config)))
+    return Section(
+        run_title(record), to_html(text, pictures), {"Every value of its config": values}
+    )
+
+
+def data_text(config: RunConfig, facts: DataFacts | None) -> str:
+    """Describe a dataset; where nothing is known of it, say how it is made."""
+    if not METHODS[config.method].learns:
+        return ""
+    card = "" if facts is None else render(facts.card)
+    return fill_markdown("data.md", facts=facts, card=card, made=collect_command(config))
+
+
+def data_pictures(facts: DataFacts | None) -> dict[str, Picture]:
+    """Draw how a source learned, where that is known."""
+    if facts is None or facts.curve is None:
+        return {}
+    return {facts.picture: source_picture([facts.curve])}
 
 
 def median_task(record: Record) -> int:
@@ -113,28 +127,140 @@ def film_once(run: Run, task: int, path: Path) -> bool:
     return trials_gif(run, load_method(run), task, path) is not None
 
 
-def _result(record: Record) -> list[str]:
-    rows = method_table([record])
-    pictures = [CURVE, *(f"curve-{variant}.png" for variant in variants([record]))]
-    return [
-        in_words(rows[0], str(record["split"])),
-        *(f"![return by trial]({picture})" for picture in pictures),
-        markdown(rows).strip(),
+def row_in_words(row: MethodRow, split: str) -> str:
+    """Say in a paragraph what a run has shown."""
+    score, certain, n = row.score.mean, row.score.known[0], row.digits
+    kind = kind_of_tasks(split)
+    share = f", {score / row.optimum:.0%} of the optimum {row.optimum:.{n}f}" if row.optimum else ""
+    return " ".join(
+        [
+            f"On {row.tasks} {kind} of `{row.env}`, each begun with an empty memory, "
+            f"{_who(row)} earns {row.at_trial[1].mean:.{n}f} in trial 1 and {score:.{n}f} "
+            f"[{certain.low:.{n}f}, {certain.high:.{n}f}] in trials {row.late}{share}.",
+            _improvement(row),
+            _finding(row),
+        ]
+    )
+
+
+def _who(row: MethodRow) -> str:
+    return f"`{row.method}`, {row.trained_on}," if row.trained_on else f"`{row.method}`"
+
+
+def _improvement(row: MethodRow) -> str:
+    gain, n = row.gain.known[0], row.digits
+    bounds = f"[{gain.low:.{n}f}, {gain.high:.{n}f}]"
+    change = f"{gain.mean:+.{n}f} {bounds} compared with trials 1-{EARLY}"
+    if row.trials <= EARLY:
+        return f"{row.trials} trials are too few to speak of improvement."
+    if row.improves:
+        return f"It gets better from trial to trial ({change}), without a weight update."
+    return f"It does not show that it gets better from trial to trial ({change})."
+
+
+def _finding(row: MethodRow) -> str:
+    first, last = count_text(row.found_by[1]), count_text(row.found_by[row.trials])
+    text = f"It finds {last} of {row.tasks} goals ({first} in trial 1)"
+    if row.after_finding is None:
+        return f"{text}."
+    return f"{text}; once a goal is found, a trial earns {row.after_finding:.{row.digits}f}."
+
+
+def training_table(
+    lines: Sequence[Mapping[str, Any]], phase: str = "train", digits: int = 1
+) -> str:
+    """Write loss and validation over a phase of training; empty where there was none."""
+    losses = _by_step(lines, phase, "loss")
+    looks = {look.pop("update"): look for look in validations(lines, phase)}
+    if not losses:
+        return ""
+    marks = sorted(looks) or _evenly(sorted(losses), MARKS)
+    names = sorted({name for look in looks.values() for name in look}, key=_trailing_number)
+    head = ["update", "loss", *(f"validation, {name.replace('_', ' ')}" for name in names)]
+    rows, before = [], 0
+    for mark in marks:
+        since = [loss for step, loss in losses.items() if before < step <= mark]
+        shown = [f"{looks[mark][n]:.{digits}f}" if n in looks.get(mark, {}) else "-" for n in names]
+        rows.append([str(mark), f"{np.mean(since):.3f}" if since else "-", *shown])
+        before = mark
+    return plain_table(head, rows)
+
+
+def wall_table(seconds: Mapping[str, float]) -> str:
+    """Write how long each phase took."""
+    rows = [[phase, f"{spent:.1f}"] for phase, spent in seconds.items()]
+    rows.append(["all", f"{sum(seconds.values()):.1f}"])
+    return plain_table(["phase", "seconds"], rows)
+
+
+def provenance(record: Record) -> str:
+    """List the code, the machine and the rules behind a result."""
+    facts: dict[str, Any] = {
+        "code": record.get("code_version"),
+        "seed": record["seed"],
+        "budget": record.get("budget"),
+        "split": record["split"],
+        "action rule": _pairs(record.get("action_rule", {})),
+        "machine": _pairs(record.get("machine", {})),
+    }
+    return "\n".join(f"- {name}: {fact}" for name, fact in facts.items() if fact not in (None, ""))
+
+
+def command(config: RunConfig, out: Path) -> str:
+    """Write the command that makes this run again, with every value that is not the preset's."""
+    changes = {path: value for path, value in changed(config).items() if path != "seed"}
+    out, here = out.resolve(), Path.cwd()
+    inside = out.is_relative_to(here)  # else it is a path of this machine, which is no one's affair
+    shown = out.relative_to(here) if inside else Path("runs", out.name)
+    words = [
+        f"radt run {config.env} --method {config.method} --budget {config.budget}",
+        f"--seed {config.seed} --out {shlex.quote(str(shown))}",
+        *in_flags(changes),
     ]
+    return " \\\n  ".join(words)
 
 
-def _film(run: Run, task: int) -> list[str]:
-    what = run.suite.describe(task)
-    return [
-        "## The first and the last trial",
-        f"![the first and the last trial]({GIF})",
-        f"Task {task} ({what}), the one with the median score of all tasks.",
+def config_parts(config: RunConfig) -> list[str]:
+    """List every value of a config; those that no preset says are bold."""
+    own = changed(config)
+    rows = [
+        [f"`{path}`", f"**{_shown(value)}**" if path in own else _shown(value)]
+        for path, value in leaves(config.to_json()).items()
     ]
+    note = "Bold: not what the presets of its environment, method and budget say."
+    return [note, plain_table(["name", "value"], rows)]
 
 
-def _training(folder: Path, digits: int) -> list[str]:
-    lines = read_log(folder)
-    tables = {phase: training_table(lines, phase, digits) for phase in PHASES}
-    shown = {PHASES[phase]: table for phase, table in tables.items() if table}
-    titled = [part for who, table in shown.items() for part in (f"Loss of {who}:", table)]
-    return ["## Training", *titled] if titled else []
+def changed_text(config: RunConfig) -> str:
+    """List only the values of a config that no preset says."""
+    values: Mapping[str, Any] = {n: v for n, v in changed(config).items() if n != "seed"}
+    if not values:
+        return "Every value of its config is that of the presets."
+    rows = [[f"`{path}`", _shown(value)] for path, value in values.items()]
+    return f"Not what the presets say:\n\n{plain_table(['name', 'value'], rows)}"
+
+
+def _shown(value: Any) -> str:
+    return f"`{json.dumps(value)}`"
+
+
+def _by_step(lines: Sequence[Mapping[str, Any]], phase: str, name: str) -> dict[int, float]:
+    """Collect one value; a step that was logged again after a restart counts once."""
+    return {
+        int(line["step"]): float(line[name])
+        for line in lines
+        if line["phase"] == phase and name in line
+    }
+
+
+def _evenly(steps: Sequence[int], count: int) -> list[int]:
+    places = np.linspace(0, len(steps) - 1, min(count, len(steps))).round().astype(int)
+    return [steps[place] for place in places]
+
+
+def _trailing_number(name: str) -> int:
+    return int(name.rpartition("_")[2])
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)

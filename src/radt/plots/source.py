@@ -1,10 +1,11 @@
-"""Source curves: how well the data source learned its tasks while it was recorded."""
+"""What is known of the data that a run learned from, and how well their source learned."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from radt.data import DataError, Dataset, Manifest
+from radt.config import RunConfig
+from radt.data import DataError, Dataset, DatasetCard, Manifest, card
+from radt.data.manifest import MANIFEST
+from radt.decode import DecodeError, decode
 from radt.envs.suite import SUITES
+from radt.experiments.run import dataset_path
 from radt.files import atomic_write
+from radt.methods import METHODS
 from radt.metrics import decimals
-from radt.plots.style import OPTIMUM, SPARE_COLOURS, End, canvas, name_ends, plain, save
+from radt.plots.records import DATA
+from radt.plots.style import OPTIMUM, SPARE_COLOURS, End, Picture, name_ends, plain_axes
 
 POINTS = 50
 LEARNED = 0.5  # of a task's best return, in the last tenth of its history
@@ -114,12 +121,15 @@ def _ended(dataset: Dataset, task: int) -> tuple[NDArray[np.int64], NDArray[np.f
 def draw_source(datasets: Sequence[Dataset], path: Path) -> list[SourceCurve]:
     """Draw the curves of several datasets into one picture, with the numbers beside it as JSON."""
     curves = [source_curve(dataset) for dataset in datasets]
-    figure = canvas(8.6, 3.9)
-    draw_curves(figure.subplots(), curves)
-    save(figure, path, TITLE, NOTE)
+    source_picture(curves).save(path)
     content = json.dumps([asdict(curve) for curve in curves], indent=1) + "\n"
     atomic_write(path.with_suffix(".json"), content.encode())
     return curves
+
+
+def source_picture(curves: Sequence[SourceCurve]) -> Picture:
+    """Show what the sources of some data earned while they were recorded."""
+    return Picture([partial(draw_curves, curves=curves)], TITLE, NOTE, (8.6, 3.9))
 
 
 def draw_curves(axes: Axes, curves: Sequence[SourceCurve]) -> None:
@@ -134,9 +144,51 @@ def draw_curves(axes: Axes, curves: Sequence[SourceCurve]) -> None:
             axes.axhline(curve.optimum, color=colour, linewidth=0.8, linestyle=OPTIMUM)
         label = f"{curve.label}  {curve.last_tenth:.{decimals(curve.optimum)}f}"
         ends.append(End(label, steps[-1], curve.mean[-1], colour))
-    plain(axes, "return of an episode", "transitions of a task")
+    plain_axes(axes, "return of an episode", "transitions of a task")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_xlim(0, max(curve.transitions[-1] for curve in curves))
     axes.set_ylim(bottom=0.0)
     name_ends(axes, ends)
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What is known of a run's dataset without having it."""
+
+    card: DatasetCard
+    curve: SourceCurve | None  # None where its histories are too short for one
+
+    @property
+    def picture(self) -> str:
+        """What the picture of the curve is called in a page."""
+        return f"source-{self.card.sha256[:8]}.png"
+
+
+def data_facts(config: RunConfig, folder: Path) -> DataFacts | None:
+    """Return what is known of a run's data: from its folder, or measured where they lie here."""
+    file, source = folder / DATA, dataset_path(config)
+    if not METHODS[config.method].learns:
+        return None
+    if file.exists():
+        try:
+            return decode(DataFacts, json.loads(file.read_text(encoding="utf-8")), str(file))
+        except ValueError as error:
+            raise DecodeError(f"{error}; delete {file}, and it is measured again") from error
+    return facts_of(Dataset.open(source)) if (source / MANIFEST).is_file() else None
+
+
+def keep_data_facts(config: RunConfig, folder: Path) -> None:
+    """Write what is known of a run's data beside its result, so that it is known elsewhere, too."""
+    facts = data_facts(config, folder)
+    if facts is not None and not (folder / DATA).exists():
+        atomic_write(folder / DATA, (json.dumps(asdict(facts)) + "\n").encode())
+
+
+def facts_of(dataset: Dataset) -> DataFacts:
+    """Measure a dataset and how its source learned."""
+    try:
+        curve = source_curve(dataset)
+    except DataError:
+        curve = None
+    return DataFacts(card(dataset), curve)

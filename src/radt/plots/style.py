@@ -1,11 +1,12 @@
-"""How every picture looks: colours that a method keeps, plain axes, names where lines end."""
+"""How everything looks: the place and colour of each method, plain axes, names at lines' ends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,30 +14,65 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from radt.files import atomic_write
-from radt.plots.records import REFERENCES
 
-# Related methods have related colours; light and dark tell them apart for colour-blind readers, and
-# every line carries its name. References, which learn nothing, are grey, thin and dashed.
-COLOURS = {
-    "dt": "#D55E00",
-    "dt-2ep": "#F0A04B",
-    "ad": "#009E73",
-    "dpt": "#CC79A7",
-    "dpt-oracle": "#7B2D5B",
-    "ra-dt": "#56B4E9",
-    "ra-dt-lm": "#3B2F8F",
-    "ra-dt+": "#0067B0",
-    "replay": "#6F7480",
-    "retrace": "#8B909B",
-    "sweep": "#A4A8B2",
-}
-SPARE_COLOURS = ("#A6761D", "#117733", "#882255", "#444444")
-DASHES = {"replay": (0, (5, 1.5)), "retrace": (0, (3, 1.5, 1, 1.5)), "sweep": (0, (1, 1.2))}
+SPARE_COLOURS = ("#A6761D", "#117733", "#882255", "#444444")  # of methods that are not known here
 INK, PALE, FAINT = "#30343F", "#777B86", "#E3E5EA"
 OPTIMUM = (0, (6, 4))  # dashes of the best that is possible
 DOTS_PER_INCH = 150
 TITLE_LETTERS, NOTE_LETTERS = 12, 17  # that fit an inch
 LINE_HEIGHT = 0.058  # of a name at a line's end, as a share of the axes
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where a method stands in tables, and how it is drawn."""
+
+    label: str
+    order: int
+    colour: str | None  # None: a spare one
+    dashes: Any = None  # of a reference: it learns nothing, and its line is thin
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it learns nothing and stands below those that do."""
+        return self.dashes is not None
+
+
+# Related methods have related colours; light and dark tell them apart for colour-blind readers, and
+# every line carries its name. References are grey.
+LOOKS = {
+    look.label: look
+    for look in (
+        Look("dt", 0, "#D55E00"),
+        Look("dt-2ep", 1, "#F0A04B"),
+        Look("ad", 2, "#009E73"),
+        Look("dpt", 3, "#CC79A7"),
+        Look("dpt-oracle", 4, "#7B2D5B"),
+        Look("ra-dt", 5, "#56B4E9"),
+        Look("ra-dt-lm", 6, "#3B2F8F"),
+        Look("ra-dt+", 7, "#0067B0"),
+        # 8: any other method
+        Look("replay", 9, "#6F7480", dashes=(0, (5, 1.5))),
+        Look("retrace", 10, "#8B909B", dashes=(0, (3, 1.5, 1, 1.5))),
+        Look("sweep", 11, "#A4A8B2", dashes=(0, (1, 1.2))),
+    )
+}
+
+
+def look_of(method: str) -> Look:
+    """Return how a method is shown; an unknown one stands between learners and references."""
+    return LOOKS.get(method, Look(method, 8, None))
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Sort methods as tables show them."""
+    return sorted(methods, key=lambda name: (look_of(name).order, name))
+
+
+def colour_of(method: str, shown: Sequence[str] = ()) -> str:
+    """Return a method's own colour, or a spare one in the order of the picture."""
+    others = [name for name in shown if look_of(name).colour is None]
+    return look_of(method).colour or SPARE_COLOURS[others.index(method) % len(SPARE_COLOURS)]
 
 
 @dataclass(frozen=True)
@@ -72,31 +108,35 @@ def save(figure: Figure, path: Path, title: str, note: str) -> Path:
     return path
 
 
-def colour_of(method: str, shown: Sequence[str]) -> str:
-    """Return a method's own colour, or a spare one in the order of the picture."""
-    if method in COLOURS:
-        return COLOURS[method]
-    others = [name for name in shown if name not in COLOURS]
-    return SPARE_COLOURS[others.index(method) % len(SPARE_COLOURS)]
+@dataclass(frozen=True)
+class Picture:
+    """Panels side by side with a title and a note: as a file, or drawn one by one into a page."""
+
+    panels: Sequence[Callable[[Axes], None]]
+    title: str
+    note: str
+    size: tuple[float, float]  # inches, of all panels together
+    widths: Sequence[float] = (1.0,)  # of the panels, relative to each other
+
+    def save(self, path: Path) -> Path:
+        """Write it as PNG."""
+        figure = canvas(*self.size)
+        axes = figure.subplots(1, len(self.panels), squeeze=False, width_ratios=self.widths)[0]
+        for draw, place in zip(self.panels, axes, strict=True):
+            draw(place)
+        return save(figure, path, self.title, self.note)
 
 
 def draw_line(
     axes: Axes, xs: Sequence[float], ys: Sequence[float], method: str, colour: str
 ) -> None:
     """Draw a method's line; what learns lies above what does not."""
-    thin = method in REFERENCES
-    axes.plot(
-        xs,
-        ys,
-        color=colour,
-        linewidth=1.1 if thin else 1.9,
-        linestyle=DASHES.get(method, "-"),
-        zorder=3 if thin else 4,
-        solid_capstyle="round",
-    )
+    look = look_of(method)
+    width, above = (1.1, 3) if look.is_reference else (1.9, 4)
+    axes.plot(xs, ys, color=colour, linewidth=width, linestyle=look.dashes or "-", zorder=above)
 
 
-def plain(axes: Axes, title: str, across: str) -> None:
+def plain_axes(axes: Axes, title: str, across: str) -> None:
     """Take away what is no data, and say what is drawn."""
     axes.set_title(title, loc="left", fontsize=9.5, color=INK)
     axes.set_xlabel(across, fontsize=9, color=INK)

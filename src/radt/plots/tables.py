@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from radt.config import TRAINING_TASKS
-from radt.metrics import EARLY, Estimate, Interval
-from radt.plots.records import LEARNED_TASKS
-from radt.plots.rows import BASE, Row
+import numpy as np
 
-Column = tuple[str, Callable[[Row], str]]  # a title, and how a row fills it
+from radt.config import TRAINING_TASKS
+from radt.metrics import (
+    EARLY,
+    LATE,
+    Estimate,
+    Interval,
+    after_finding,
+    decimals,
+    estimate,
+    found_by,
+    improvement,
+    late_score,
+)
+from radt.plots.records import LEARNED_TASKS, Outcome, Record, outcomes, variants
+
+BASE = "ra-dt"  # every method is held against the paper's
+SHOWN_TRIALS = (1, 10, 20, 40)
+FOUND_TRIALS = (1, 5, 10, 20, 40)
 
 SEEDS_CAPTION = (
     "Mean return, in brackets 95 % over seeds: a stratified bootstrap of seeds within tasks, as "
@@ -41,7 +56,90 @@ COST_NOTES = {  # by method
 }
 
 
-def markdown(rows: Sequence[Row]) -> str:
+@dataclass(frozen=True, kw_only=True)
+class MethodRow(Outcome):
+    """How well one method learns in context on one environment."""
+
+    score: Estimate  # return over the last ten trials
+    gain: Estimate  # the score minus trials 1-5
+    at_trial: dict[int, Estimate]
+    against: dict[str, Estimate]  # the score minus that of each other method, paired
+    found_by: dict[int, float]  # tasks solved by a trial, mean over seeds
+    after_finding: float | None  # return of the trials after the first that solved a task
+
+    @property
+    def against_base(self) -> Estimate | None:
+        """The score minus that of RA-DT, where it is in the table."""
+        return self.against.get(BASE)
+
+    @property
+    def digits(self) -> int:
+        """How many decimals its returns are told with."""
+        return decimals(self.optimum)
+
+    @property
+    def improves(self) -> bool:
+        """Whether the improvement is above 0 by every interval there is."""
+        return all(interval.low > 0 for interval in self.gain.known)
+
+    @property
+    def late(self) -> str:
+        """The trials that make the score."""
+        return f"{max(1, self.trials - LATE + 1)}-{self.trials}"
+
+
+Column = tuple[str, Callable[[MethodRow], str]]  # a title, and how a row fills it
+
+
+def method_table(records: Sequence[Record]) -> list[MethodRow]:
+    """Make a row per method, first on the records' own environment, then on each variant."""
+    rows = []
+    for variant in (None, *variants(records)):
+        shown = outcomes(records, variant)
+        rows += [make_row(outcome, shown) for outcome in shown]
+    return rows
+
+
+def make_row(outcome: Outcome, others: Sequence[Outcome]) -> MethodRow:
+    """Score one outcome."""
+    returns, last = outcome.returns, outcome.trials  # [seed, task, trial]
+    found = np.mean([found_by(seed, outcome.solved_above) for seed in returns], axis=0)  # [trial]
+    later = [after_finding(seed, outcome.solved_above) for seed in returns]
+    known = [value for value in later if not np.isnan(value)]  # found before the last trial
+    rng = np.random.default_rng(0)  # every row by the same resamples
+    return MethodRow(
+        **vars(outcome),
+        score=estimate(late_score(returns), rng),
+        gain=estimate(improvement(returns), rng),
+        at_trial={n: estimate(returns[:, :, n - 1], rng) for n in shown_trials(SHOWN_TRIALS, last)},
+        against=paired_differences(outcome, others),
+        found_by={n: float(found[n - 1]) for n in shown_trials(FOUND_TRIALS, last)},
+        after_finding=float(np.mean(known)) if known else None,
+    )
+
+
+def paired_differences(one: Outcome, others: Sequence[Outcome]) -> dict[str, Estimate]:
+    """Subtract the score of each other method, task by task and seed by seed, where both have such.
+
+    Both met the same environments and drew the same random numbers, so that much of the chance is
+    in both and falls out of the difference. All pairs are resampled alike: a minus b is b minus a,
+    turned around.
+    """
+    found = {}
+    for other in others:
+        common = [seed for seed in one.seeds if seed in other.seeds]
+        if one.method != other.method and common:
+            apart = late_score(one.of_seeds(common)) - late_score(other.of_seeds(common))
+            found[other.method] = estimate(apart, np.random.default_rng(0))
+    return found
+
+
+def shown_trials(wanted: Sequence[int], trials: int) -> list[int]:
+    """Choose the trials wanted, as far as there are so many, and the last one."""
+    return sorted({trial for trial in wanted if trial <= trials} | {trials})
+
+
+def markdown(rows: Sequence[MethodRow]) -> str:
     """Write rows as Markdown, some tables per environment, the cost once."""
     parts = []
     for place, (env, group) in enumerate(groupby(rows, key=lambda row: row.env)):
@@ -66,12 +164,12 @@ def _about(place: str) -> str:
     return "a variant: the same weights, not trained on it"
 
 
-def returns_tables(rows: Sequence[Row]) -> list[str]:
+def returns_tables(rows: Sequence[MethodRow]) -> list[str]:
     """Write the score and some trials, with intervals over seeds and then over tasks and seeds."""
     name: Column = ("method", _name)
-    if all(row.seeds == 1 for row in rows):
+    if all(len(row.seeds) == 1 for row in rows):
         return [ONE_SEED_CAPTION, _filled([name, *_trials(rows, _with_tasks)], rows)]
-    seeds: Column = ("seeds", lambda row: str(row.seeds))
+    seeds: Column = ("seeds", lambda row: str(len(row.seeds)))
     return [
         SEEDS_CAPTION,
         _filled([name, seeds, *_trials(rows, _with_seeds)], rows),
@@ -80,7 +178,7 @@ def returns_tables(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _trials(rows: Sequence[Row], cell: Callable[[Estimate, int], str]) -> list[Column]:
+def _trials(rows: Sequence[MethodRow], cell: Callable[[Estimate, int], str]) -> list[Column]:
     """Make a column for the score and one for each trial shown."""
     score: Column = (f"**trials {rows[0].late}**", lambda row: cell(row.score, row.digits))
     columns = [score]
@@ -89,7 +187,7 @@ def _trials(rows: Sequence[Row], cell: Callable[[Estimate, int], str]) -> list[C
     return columns
 
 
-def gains_table(rows: Sequence[Row]) -> str:
+def gains_table(rows: Sequence[MethodRow]) -> str:
     """Write what is gained in context, and over the paper's method where that is in the table."""
     columns: list[Column] = [
         ("method", _name),
@@ -112,27 +210,27 @@ def gains_table(rows: Sequence[Row]) -> str:
     return _filled(columns, rows)
 
 
-def pairs_table(rows: Sequence[Row]) -> str:
+def pairs_table(rows: Sequence[MethodRow]) -> str:
     """Write how far the scores of any two methods are apart."""
     others: list[Column] = [(_name(row), partial(_apart, row.method)) for row in rows]
     return _filled([("method", _name), *others], rows)
 
 
-def goals_table(rows: Sequence[Row]) -> str:
+def goals_table(rows: Sequence[MethodRow]) -> str:
     """Write how many goals are found by when, and what a trial earns afterwards."""
     trials = list(rows[0].found_by)
     columns: list[Column] = [
         ("method", _name),
         (
             f"goals found by trial {' / '.join(map(str, trials))}",
-            lambda row: " / ".join(count(row.found_by[trial]) for trial in trials),
+            lambda row: " / ".join(count_text(row.found_by[trial]) for trial in trials),
         ),
         ("return after finding", lambda row: _number(row.after_finding, f".{row.digits}f")),
     ]
     return _filled(columns, rows)
 
 
-def cost_table(rows: Sequence[Row]) -> str:
+def cost_table(rows: Sequence[MethodRow]) -> str:
     """Write what each method needs to learn and to decide."""
     columns: list[Column] = [
         ("method", _name),
@@ -149,7 +247,7 @@ def cost_table(rows: Sequence[Row]) -> str:
     return _filled(columns, rows)
 
 
-def cost_notes(rows: Sequence[Row]) -> list[str]:
+def cost_notes(rows: Sequence[MethodRow]) -> list[str]:
     """Say what the numbers of the cost table hide: one paragraph, or none."""
     caching = [_name(row) for row in rows if row.expense.cached]
     reading = [_name(row) for row in rows if row.expense.cached is False]
@@ -171,20 +269,20 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def count(number: float) -> str:
+def count_text(number: float) -> str:
     """Write a mean of counts, without the decimal where it is a whole number."""
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _filled(columns: Sequence[Column], rows: Sequence[Row]) -> str:
+def _filled(columns: Sequence[Column], rows: Sequence[MethodRow]) -> str:
     return plain_table([title for title, _ in columns], ([c(r) for _, c in columns] for r in rows))
 
 
-def _name(row: Row) -> str:
+def _name(row: MethodRow) -> str:
     return f"`{row.method}`"
 
 
-def _at_trial(cell: Callable[[Estimate, int], str], trial: int, row: Row) -> str:
+def _at_trial(cell: Callable[[Estimate, int], str], trial: int, row: MethodRow) -> str:
     return cell(row.at_trial[trial], row.digits)
 
 
@@ -207,11 +305,11 @@ def _signed(found: Estimate | None, digits: int) -> str:
     return f"{'+' if found.mean >= 0 else ''}{_with_seeds(found, digits)}"
 
 
-def _base_range(row: Row) -> str:
+def _base_range(row: MethodRow) -> str:
     return "-" if row.against_base is None else _range(row.against_base.over_tasks, row.digits)
 
 
-def _apart(other: str, row: Row) -> str:
+def _apart(other: str, row: MethodRow) -> str:
     if (found := row.against.get(other)) is None:
         return "-"
     text = f"{found.mean:+.{row.digits}f}"
@@ -219,19 +317,19 @@ def _apart(other: str, row: Row) -> str:
     return f"**{text}**" if sure else text
 
 
-def _parameters(row: Row) -> str:
+def _parameters(row: MethodRow) -> str:
     own, frozen = _number(row.expense.parameters, ","), row.expense.frozen_parameters
     return f"{own} + {frozen / 1e6:.1f}M frozen" if frozen else own
 
 
-def _context(row: Row) -> str:
+def _context(row: MethodRow) -> str:
     expense = row.expense
     if expense.context_steps is None:
         return "-"
     return f"{expense.input_steps:,} + {expense.retrieved_steps:,} = {expense.context_steps:,}"
 
 
-def _training(row: Row) -> str:
+def _training(row: MethodRow) -> str:
     expense = row.expense
     return "-" if expense.updates is None else f"{expense.updates:,} x {expense.batch_size}"
 

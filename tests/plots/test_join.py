@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 
 from radt import cli
-from radt.plots import RecordError, html, html_figures
-from radt.plots.html_join import gather, write_joined
+from radt.plots import html
+from radt.plots.join import group_runs, write_joined
+from radt.plots.records import RecordError
 from tests.plots.synthetic import synthetic_record
 from tests.plots.test_html import check_self_contained, save, text_of
 
 
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_figures, "svg", lambda draw, title: "<svg></svg>")
+    monkeypatch.setattr(html, "svg", lambda draw: Markup("<svg></svg>"))
 
 
 def small(method: str, trials: int = 3) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def test_runs_on_the_same_tasks_are_compared_and_others_stand_apart(tmp_path: Pa
     ]
     for folder, record in zip(folders, records, strict=True):
         save(folder, record)
-    groups = gather([*folders, folders[0]])
+    groups = group_runs([*folders, folders[0]])
     assert [[run.name for run in group.runs] for group in groups] == [["a", "b"], ["c"], ["again"]]
     page = write_joined(folders, tmp_path / "all.html")
     check_self_contained(page)
@@ -49,7 +51,7 @@ def test_a_comparison_stays_one_and_keeps_its_minutes(tmp_path: Path) -> None:
         save(folder / f"{name}-seed0", small(name))
     (folder / "compare.json").write_text('{"wall_minutes": 5.0}')
     alone = save(tmp_path / "alone", small("sweep")).parent
-    first, second = gather([folder, alone])
+    first, second = group_runs([folder, alone])
     assert first.wall_minutes == 5.0
     assert [run.name for run in second.runs] == ["alone"]
     page = write_joined([folder], tmp_path / "one.html")
@@ -79,7 +81,7 @@ def test_a_record_from_elsewhere_is_shown_as_far_as_it_is_known(tmp_path: Path) 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"holds no icl.json.*e.g. runs/x or results/"):
-        gather([tmp_path])
+        group_runs([tmp_path])
 
 
 def test_the_verb_joins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

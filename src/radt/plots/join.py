@@ -1,0 +1,86 @@
+"""One page about many folders: runs that belong together are compared, the others stand alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from radt.experiments.run import RESULT
+from radt.plots.comparison import NAME, comparison_section, run_of
+from radt.plots.html import Section, write_html
+from radt.plots.records import Record, RecordError, check_comparable, read_record
+from radt.plots.report import run_section
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that are shown in one table."""
+
+    runs: tuple[Path, ...]
+    records: tuple[Record, ...]
+    folder: Path | None = None  # of the comparison that they were published in
+
+    def accepts(self, record: Record) -> bool:
+        """Tell whether a run of its own can stand in the same table."""
+        try:
+            check_comparable([*self.records, record])
+        except RecordError:
+            return False
+        return self.folder is None
+
+    @property
+    def wall_minutes(self) -> float | None:
+        """The minutes of training that a comparison at equal time gave each method."""
+        file = None if self.folder is None else self.folder / f"{NAME}.json"
+        if file is None or not file.exists():
+            return None
+        minutes = json.loads(file.read_text(encoding="utf-8")).get("wall_minutes")
+        return None if minutes is None else float(minutes)
+
+    def section(self, full: bool) -> Section:
+        """Show one run with all there is about it, or several compared."""
+        alone = run_of(self.records[0], self.runs[0]) if len(self.runs) == 1 else None
+        if alone is not None:
+            return run_section(self.records[0], alone, full)
+        folder = self.folder or self.runs[0]  # below it lies what was compared at equal time
+        return comparison_section(self.records, self.runs, folder, self.wall_minutes, full)
+
+
+def write_joined(folders: Sequence[Path], out: Path) -> Path:
+    """Write one page about runs and comparisons; details that would not fit are left out."""
+    groups = group_runs(folders)
+    versions = ([group.section(full) for group in groups] for full in (True, False))
+    return write_html(out, versions)
+
+
+def group_runs(folders: Iterable[Path]) -> list[RunGroup]:
+    """Group what the folders hold: a comparison as it is, single runs with those of their kind."""
+    groups: list[RunGroup] = []
+    for folder in dict.fromkeys(folders):
+        published = sorted(path.parent for path in folder.glob(f"*/{RESULT}"))
+        if published and not (folder / RESULT).exists():
+            records = tuple(read_record(run / RESULT) for run in published)
+            groups.append(RunGroup(tuple(published), records, folder))
+        else:
+            _add(groups, folder, read_run(folder))
+    return groups
+
+
+def read_run(folder: Path) -> Record:
+    """Read the result of a run."""
+    if not (folder / RESULT).exists():
+        raise RecordError(
+            f"{folder} is neither the folder of a finished run (it holds no {RESULT}) nor that of "
+            "a comparison; give e.g. runs/x or results/dark-room-10x10"
+        )
+    return read_record(folder / RESULT)
+
+
+def _add(groups: list[RunGroup], folder: Path, record: Record) -> None:
+    for place, group in enumerate(groups):
+        if group.accepts(record):
+            groups[place] = RunGroup((*group.runs, folder), (*group.records, record))
+            return
+    groups.append(RunGroup((folder,), (record,)))
