@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from radt.agent import ActionRule
-from radt.analyses.relive import Lives
+from radt.analyses.shared import RolledOut
 from radt.envs.suite import SUITES
 from radt.experiments.evaluate import Trials
 from radt.trajectory import Trajectory
@@ -19,12 +19,12 @@ GOALS = (1.0, 2.0, 3.0)  # of the mazes
 
 
 def toy_trials(count: int) -> Trials:
-    """Say what is lived through on the toy grid."""
+    """Say what is rolled out on the toy grid."""
     return Trials(TOY_GRID, TASKS, count, ActionRule(), seed=0)
 
 
 def maze_trials(count: int) -> Trials:
-    """Say what is lived through in mazes of one, two and three goals."""
+    """Say what is rolled out in mazes of one, two and three goals."""
     mazes = SUITES["maze-runner-15x15"]
     goals = {mazes.optimal_return(task): task for task in mazes.eval_tasks}
     return Trials(mazes, tuple(goals[wanted] for wanted in GOALS), count, ActionRule(), seed=0)
@@ -38,6 +38,6 @@ def episode(cells: Cells, paid: Sequence[int] = (), task: int = TASKS[0]) -> Tra
     return Trajectory(states, np.zeros(len(cells), np.int64), rewards, task, 0)
 
 
-def lives_of(*tasks: Sequence[Trajectory], method: str = "ra-dt") -> Lives:
+def rolled_out(*tasks: Sequence[Trajectory], method: str = "ra-dt") -> RolledOut:
     """Put trials together, [task][trial]."""
-    return Lives(method, toy_trials(len(tasks[0])), tuple(map(tuple, tasks)))
+    return RolledOut(method, toy_trials(len(tasks[0])), tuple(map(tuple, tasks)))

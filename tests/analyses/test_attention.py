@@ -15,11 +15,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.agent import Agent
-from radt.analyses.attention import analyse_attention, attend
-from radt.analyses.attention_picture import Shown, draw_decision
-from radt.analyses.imitation import follow, in_words, is_bad, is_good, respond
-from radt.analyses.moments import MomentKeeper, Moments, on_the_way, retrieving
-from radt.analyses.relive import relive
+from radt.analyses.attention import (
+    MomentKeeper,
+    Moments,
+    analyse_attention,
+    attention_shares,
+    draw_decision,
+    follow,
+    is_bad,
+    is_good,
+    on_the_way,
+    respond,
+    say_response,
+)
+from radt.analyses.shared import retrieving, roll_out
 from radt.experiments.run import RunError
 from radt.methods.ra_dt import RADT
 from radt.model.attention import CrossAttention
@@ -68,9 +77,10 @@ class Copying:
 def test_agreement_is_the_share_of_the_chunks_actions_in_the_same_state() -> None:
     kept = [moment(RIGHT, 9.0), moment(DOWN, 9.0), moment(4, 0.0)]
     followed = follow(Copying(), kept)  # type: ignore[arg-type]
-    np.testing.assert_allclose(followed.agrees, [2 / 3, 1 / 3, 0.0])
-    np.testing.assert_allclose(followed.with_chunk, 2 / 3 * 0.6 + 1 / 3 * 0.4, rtol=1e-6)
-    np.testing.assert_allclose(followed.without_chunk, 2 / 3 * 0.2 + 1 / 3 * 0.8, rtol=1e-6)
+    _, _, agrees, with_chunk, without_chunk = followed.T
+    np.testing.assert_allclose(agrees, [2 / 3, 1 / 3, 0.0])
+    np.testing.assert_allclose(with_chunk, 2 / 3 * 0.6 + 1 / 3 * 0.4, rtol=1e-6)
+    np.testing.assert_allclose(without_chunk, 2 / 3 * 0.2 + 1 / 3 * 0.8, rtol=1e-6)
 
 
 def test_a_state_that_the_chunk_does_not_show_does_not_count() -> None:
@@ -83,7 +93,7 @@ def test_a_state_that_the_chunk_does_not_show_does_not_count() -> None:
 def test_who_has_arrived_is_no_longer_on_the_way() -> None:
     kept = [moment(RIGHT, 9.0), moment(RIGHT, 9.0, paid=1.0)]
     assert [len(moments) for moments in on_the_way(kept)] == [1]
-    assert attend(Copying(), []) == {}  # type: ignore[arg-type]
+    assert attention_shares(Copying(), []) == {}  # type: ignore[arg-type]
 
 
 def test_good_chunks_are_imitated_and_bad_ones_are_told_apart() -> None:
@@ -94,12 +104,12 @@ def test_good_chunks_are_imitated_and_bad_ones_are_told_apart() -> None:
     assert good.word == "imitated"
     assert good.agrees is not None
     assert good.agrees.mean == pytest.approx(2 / 3)
-    assert "A good chunk is imitated" in in_words("good", good)
+    assert "A good chunk is imitated" in say_response("good", good)
     bad = respond(followed, is_bad(toy_trials(1)))
     assert bad.decisions == 1
     never = respond(followed, lambda *_: False)
     assert never.word == "never retrieved"
-    assert "never at hand" in in_words("bad", never)
+    assert "never at hand" in say_response("bad", never)
     assert json.dumps(never.to_json())
 
 
@@ -156,7 +166,7 @@ def test_what_is_kept_is_what_the_policy_reads(every: int) -> None:
     options = {**OPTIONS["ra-dt"], "memory": {"context_len": 3, "retrieve_every": every}}
     method = build_method("ra-dt", TOY_GRID.spaces, options)
     twin = Twin(MomentKeeper(range(12)))
-    lives = relive(method, toy_trials(3), None, twin)
+    lives = roll_out(method, toy_trials(3), None, twin)
     assert twin.compared == 2 * 2 * 12  # two tasks, the second and the third trial
     last = twin.keeper.kept[-1].rows(np.array([1]))
     trial = lives.episodes[1][int(last.trial[0])]
@@ -169,7 +179,7 @@ def test_legs_are_kept_as_they_are_shown() -> None:
     memory = {"context_len": 12, "retrieve_every": 0}
     options = {**OPTIONS["ra-dt"], "memory": memory, "legs": True, "training": {"from_start": True}}
     twin = Twin(MomentKeeper(range(12)))
-    relive(build_method("ra-dt", TOY_GRID.spaces, options), toy_trials(8), None, twin)
+    roll_out(build_method("ra-dt", TOY_GRID.spaces, options), toy_trials(8), None, twin)
     assert twin.compared > 0
     assert len(twin.shown) > 1  # not one whole chunk
 
@@ -181,14 +191,12 @@ def test_even_attention_has_a_lift_of_one() -> None:
         if isinstance(layer, CrossAttention):
             torch.nn.init.zeros_(layer.query.weight)
             torch.nn.init.zeros_(layer.query.bias)
-    shares = attend(method.policy.eval(), [moment(RIGHT, 9.0), moment(DOWN, 0.0)])
-    assert shares["own_state"].steps == pytest.approx(3 / 4)
-    assert shares["rewarded"].steps == pytest.approx(1 / 4)
-    assert shares["end"].steps == pytest.approx(1 / 4)
+    shares = attention_shares(method.policy.eval(), [moment(RIGHT, 9.0), moment(DOWN, 0.0)])
+    steps = {name: share["steps"] for name, share in shares.items()}
+    assert steps == pytest.approx({"own_state": 3 / 4, "rewarded": 1 / 4, "end": 1 / 4})
     for share in shares.values():
-        assert share.attention == pytest.approx(share.steps)
-        assert share.lift is not None
-        assert share.lift["mean"] == pytest.approx(1.0)
+        assert share["attention"] == pytest.approx(share["steps"])
+        assert share["lift"]["mean"] == pytest.approx(1.0)
 
 
 def test_who_retrieves_nothing_is_refused() -> None:
@@ -210,10 +218,10 @@ def test_nothing_is_kept_without_a_memory() -> None:
 def test_a_decision_is_drawn_with_the_steps_of_the_chunk_that_are_read(shown: list[bool]) -> None:
     method = build_method("ra-dt", TOY_GRID.spaces)
     assert isinstance(method, RADT)
-    lives = relive(method, toy_trials(2), None)
+    lives = roll_out(method, toy_trials(2), None)
     one = moment(RIGHT, 1.0)
     one = replace(one, chunk=replace(one.chunk, mask=torch.tensor([shown])))
     panels = np.array(style.canvas(3, 7).subplots(3))
-    draw_decision(panels, method.policy, lives, Shown("good", one), first=True)
+    draw_decision(panels, method.policy, lives, "good", one)
     (drawn,) = panels[1].images
     assert drawn.get_array().shape == (2, sum(shown))  # input steps, steps of the chunk

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from radt.analyses.delusions import (
     FEW,
+    analyse_delusions,
     count_delusions,
-    describe,
     exact_period,
+    example_json,
+    examples,
     find_delusions,
     find_loop,
-    verdict,
+    say_delusions,
 )
-from radt.analyses.delusions_picture import analyse_delusions, examples
-from radt.analyses.finding import write_finding
 from radt.experiments.run import RunError
-from tests.analyses.made_up import TASKS, episode, lives_of
+from tests.analyses.made_up import TASKS, episode, rolled_out
 
 HORIZON = 12  # so that a loop holds for 8 steps at least
 WAY = [(0, 0), (0, 1), (0, 2), (1, 2)]
@@ -87,9 +87,9 @@ def test_counts_by_method_and_trial() -> None:
         [(0, 0), (0, 1), (0, 2), (0, 3), (1, 3), (1, 2), (1, 1), (1, 0), *EVERYWHERE[8:]]
     )
     lives = [
-        lives_of([stuck, free], [stuck, stuck]),
-        lives_of([free, free], [free, stuck]),
-        lives_of([free, free], [quiet, free], method="dt"),
+        rolled_out([stuck, free], [stuck, stuck]),
+        rolled_out([free, free], [free, stuck]),
+        rolled_out([free, free], [quiet, free], method="dt"),
     ]
     ours, theirs = count_delusions(lives)
     assert (ours.method, theirs.method) == ("ra-dt", "dt")
@@ -101,10 +101,10 @@ def test_counts_by_method_and_trial() -> None:
     assert not theirs.deluded.any()
     assert theirs.cycles == 0
     assert (ours.still, ours.cycles) == (0, 4)
-    assert "`ra-dt`: 4 of 8 trials, 50% [" in verdict([ours, theirs])
-    assert "`dt`: 0 of 4 trials, 0% [0%, 0%]" in verdict([ours, theirs])
+    assert "`ra-dt`: 4 of 8 trials, 50% [" in say_delusions([ours, theirs])
+    assert "`dt`: 0 of 4 trials, 0% [0%, 0%]" in say_delusions([ours, theirs])
     first = next(find_delusions(lives[0]))
-    told = describe(first)
+    told = example_json(first)
     assert told["task"] == TASKS[0]
     assert told["cells"] == [[2, 2], [2, 3]]
     assert (told["trial"], told["from_step"], told["period"]) == (1, 4, 2)
@@ -112,21 +112,21 @@ def test_counts_by_method_and_trial() -> None:
 
 
 def test_a_picture_and_its_numbers(tmp_path: Path) -> None:
-    lives = [lives_of([episode(BACK_AND_FORTH)], [episode(EVERYWHERE, paid=[11])])]
+    lives = [rolled_out([episode(BACK_AND_FORTH)], [episode(EVERYWHERE, paid=[11])])]
     finding = analyse_delusions(lives, tmp_path / "delusions.png")
-    numbers = json.loads(write_finding(finding).read_text())
+    numbers = json.loads(finding.write().read_text())
     assert (tmp_path / "delusions.png").stat().st_size > 5000
     assert numbers["methods"]["ra-dt"]["deluded"] == 1
     assert numbers["methods"]["ra-dt"]["by_trial"] == [0.5]
     assert numbers["verdict"] == finding.verdict
-    none = analyse_delusions([lives_of([episode(EVERYWHERE, paid=[11])])], tmp_path / "none.png")
+    none = analyse_delusions([rolled_out([episode(EVERYWHERE, paid=[11])])], tmp_path / "none.png")
     assert "0 of 1 trials" in none.verdict
 
 
 def test_runs_on_other_tasks_are_not_counted_together() -> None:
     from dataclasses import replace
 
-    one = lives_of([episode(EVERYWHERE)], [episode(EVERYWHERE)])
+    one = rolled_out([episode(EVERYWHERE)], [episode(EVERYWHERE)])
     other = replace(one, trials=replace(one.trials, tasks=(0, 1)))
     with pytest.raises(RunError, match="have other tasks"):
         analyse_delusions([one, other], Path("never.png"))

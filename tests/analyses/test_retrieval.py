@@ -12,10 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from radt.agent import Agent
-from radt.analyses.finding import write_finding
-from radt.analyses.relive import relive
-from radt.analyses.retrieval import SearchKeeper
-from radt.analyses.retrieval_picture import analyse_retrieval
+from radt.analyses.retrieval import SearchKeeper, analyse_retrieval
+from radt.analyses.shared import roll_out
 from radt.experiments.run import RunError
 from radt.trajectory import Verdict
 from tests.analyses.made_up import TASKS, toy_trials
@@ -45,7 +43,7 @@ class Plain:
 
 def test_the_columns_are_those_of_the_agents_own_searches() -> None:
     keeper, twin = SearchKeeper(CONTEXT), Plain()
-    lives = relive(build_method("ra-dt", TOY_GRID.spaces), toy_trials(4), None, keeper, twin)
+    lives = roll_out(build_method("ra-dt", TOY_GRID.spaces), toy_trials(4), None, keeper, twin)
     found = keeper.searches()
     assert len(found) == 2 * 3 * 2  # tasks, trials with a memory, steps 0 and 7
     names = ("task", "trial", "relevance", "earned", "ago")
@@ -64,7 +62,7 @@ def test_alone_one_finds_only_oneself(tmp_path: Path) -> None:
     trials = replace(toy_trials(3), tasks=TASKS[:1])
     method = build_method("ra-dt", TOY_GRID.spaces)
     finding = analyse_retrieval(method, trials, tmp_path / "retrieval.png")
-    numbers = json.loads(write_finding(finding).read_text())
+    numbers = json.loads(finding.write().read_text())
     assert numbers["own_if_free"]["mean"] == 1.0
     assert numbers["chance_of_own_task"] == 1.0
     assert numbers["by_trial"]["own"][0] is None

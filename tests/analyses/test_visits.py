@@ -7,16 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from radt.analyses.finding import write_finding
 from radt.analyses.visits import (
     analyse_visits,
     count_visits,
+    say_visits,
     shown_tasks,
     trial_spans,
-    verdict,
 )
 from radt.metrics import Interval
-from tests.analyses.made_up import episode, lives_of
+from tests.analyses.made_up import episode, rolled_out
 
 CORNER = [(0, 0), (0, 1), (0, 0)]  # 2 of 12 cells
 ROW = [(0, 0), (0, 1), (0, 2), (0, 3)]  # 4
@@ -26,7 +25,7 @@ DOWN = [(0, 0), (1, 0), (2, 0)]  # 3
 def made_up() -> object:
     first = [episode(ROW), episode(DOWN, paid=[2]), episode(CORNER)]
     second = [episode(CORNER), episode(CORNER), episode(DOWN)]
-    return lives_of(first, second)
+    return rolled_out(first, second)
 
 
 def test_shares_of_cells_are_known() -> None:
@@ -51,15 +50,15 @@ def test_the_verdict_says_so(tmp_path: Path) -> None:
     assert "visits 25% [" in finding.verdict
     assert "42% [" in finding.verdict
     assert finding.picture.stat().st_size > 5000
-    assert write_finding(finding).name == "visits.json"
+    assert finding.write().name == "visits.json"
 
 
 def test_nobody_found_anything() -> None:
-    lives = lives_of([episode(ROW)], [episode(DOWN)])
+    lives = rolled_out([episode(ROW)], [episode(DOWN)])
     share = Interval(0.5, 0.4, 0.6)
-    words = verdict(lives, share, share, {"before_finding": share, "after_finding": None})
+    words = say_visits(lives, share, share, {"before_finding": share, "after_finding": None})
     assert words.endswith("No goal was found, so nothing changes.")
-    always = verdict(lives, share, share, {"before_finding": share, "after_finding": share})
+    always = say_visits(lives, share, share, {"before_finding": share, "after_finding": share})
     assert always.endswith("it goes on exploring.")
 
 

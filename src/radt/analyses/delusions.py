@@ -10,20 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from radt.analyses.finding import mean_by, over_tasks, percent, plain
-from radt.analyses.relive import Lives, cells, drawable
+from radt.analyses.shared import (
+    Finding,
+    RolledOut,
+    draw_room,
+    draw_way,
+    drawable,
+    interval_json,
+    mean_by,
+    over_tasks,
+    percent,
+)
+from radt.experiments.run import RunError
 from radt.metrics import Interval
+from radt.plots import style
 from radt.trajectory import Trajectory
 
 TAIL = 0.25  # of the longest trial: for so long at least it is stuck
 FEW = 4  # states
 ROUNDS = 3  # a cycle comes round so often at least
 LISTED = 20  # delusions of a method that are described one by one
+EXAMPLES, STUCK = 4, "#C0392B"  # trials that are drawn, and the colour of their loops
 
 
 @dataclass(frozen=True)
@@ -39,7 +55,7 @@ class Loop:
 class Delusion:
     """A trial that ends in a loop."""
 
-    lives: Lives
+    run: RolledOut
     slot: int
     trial: int  # from 0
     loop: Loop
@@ -47,7 +63,7 @@ class Delusion:
     @property
     def episode(self) -> Trajectory:
         """The trial."""
-        return self.lives.episodes[self.slot][self.trial]
+        return self.run.episodes[self.slot][self.trial]
 
 
 def find_loop(states: NDArray[Any], rewards: NDArray[Any], horizon: int) -> Loop | None:
@@ -77,18 +93,18 @@ def exact_period(number: NDArray[np.int64]) -> int | None:
     return next((p for p in periods if (number[p:] == number[:-p]).all()), None)
 
 
-def find_delusions(lives: Lives) -> Iterator[Delusion]:
+def find_delusions(run: RolledOut) -> Iterator[Delusion]:
     """Find all trials that end in a loop, by trial and task."""
-    horizon = lives.trials.suite.spaces.horizon
-    for trial in range(lives.trials.count):
-        for slot, episodes in enumerate(lives.episodes):
+    horizon = run.trials.suite.spaces.horizon
+    for trial in range(run.trials.count):
+        for slot, episodes in enumerate(run.episodes):
             loop = find_loop(episodes[trial].states, episodes[trial].rewards, horizon)
             if loop is not None:
-                yield Delusion(lives, slot, trial, loop)
+                yield Delusion(run, slot, trial, loop)
 
 
 @dataclass(frozen=True)
-class Count:
+class DelusionCount:
     """How often the trials of one method end in a loop, all its runs together."""
 
     method: str
@@ -128,27 +144,23 @@ class Count:
         return np.asarray(self.deluded.mean(axis=(0, 1)))
 
 
-def count_delusions(lives: Sequence[Lives]) -> list[Count]:
+def count_delusions(runs: Sequence[RolledOut]) -> list[DelusionCount]:
     """Count the delusions of each method over its runs, which share their tasks and trials."""
-    methods = dict.fromkeys(one.method for one in lives)
-    return [_count([one for one in lives if one.method == method]) for method in methods]
+    methods = dict.fromkeys(run.method for run in runs)
+    return [_count([run for run in runs if run.method == method]) for method in methods]
 
 
-def _count(lives: Sequence[Lives]) -> Count:
-    found = [list(find_delusions(one)) for one in lives]
-    deluded = np.zeros((len(lives), *lives[0].returns.shape), dtype=bool)
-    for run, delusions in enumerate(found):
-        for one in delusions:
-            deluded[run, one.slot, one.trial] = True
-    every = tuple(one for delusions in found for one in delusions)
-    return Count(lives[0].method, deluded, np.stack([_unpaid(one) for one in lives]), every)
+def _count(runs: Sequence[RolledOut]) -> DelusionCount:
+    found = [(number, one) for number, run in enumerate(runs) for one in find_delusions(run)]
+    deluded = np.zeros((len(runs), *runs[0].returns.shape), dtype=bool)
+    for number, one in found:
+        deluded[number, one.slot, one.trial] = True
+    unpaid = [[[not (t.rewards > 0).any() for t in task] for task in run.episodes] for run in runs]
+    every = tuple(one for _, one in found)
+    return DelusionCount(runs[0].method, deluded, np.array(unpaid), every)
 
 
-def _unpaid(lives: Lives) -> NDArray[np.bool_]:
-    return np.array([[not (t.rewards > 0).any() for t in task] for task in lives.episodes])
-
-
-def verdict(counts: Sequence[Count]) -> str:
+def say_delusions(counts: Sequence[DelusionCount]) -> str:
     """Say how often each method gets stuck."""
     lines = []
     for count in counts:
@@ -163,7 +175,7 @@ def verdict(counts: Sequence[Count]) -> str:
     return " ".join(lines)
 
 
-def numbers(counts: Sequence[Count]) -> dict[str, Any]:
+def delusion_numbers(counts: Sequence[DelusionCount]) -> dict[str, Any]:
     """Put counts into plain values."""
     return {
         "few_states": FEW,
@@ -175,25 +187,94 @@ def numbers(counts: Sequence[Count]) -> dict[str, Any]:
                 "deluded": int(count.deluded.sum()),
                 "stand_still": count.still,
                 "go_round_exactly": count.cycles,
-                "share": plain(count.share),
+                "share": interval_json(count.share),
                 "unpaid_trials": int(count.unpaid.sum()),
-                "share_of_unpaid": plain(count.share_of_unpaid),
+                "share_of_unpaid": interval_json(count.share_of_unpaid),
                 "by_trial": count.by_trial.tolist(),
-                "examples": [describe(one) for one in count.spread(LISTED)],
+                "examples": [example_json(one) for one in count.spread(LISTED)],
             }
             for count in counts
         },
     }
 
 
-def describe(one: Delusion) -> dict[str, Any]:
+def example_json(one: Delusion) -> dict[str, Any]:
     """Say where and when a trial gets stuck."""
-    way = cells(drawable(one.lives.trials), one.episode)
     return {
-        "task": one.lives.trials.tasks[one.slot],
-        "seed": one.lives.trials.seed,
+        "task": one.run.trials.tasks[one.slot],
+        "seed": one.run.trials.seed,
         "trial": one.trial + 1,
         "from_step": one.loop.start,
-        "cells": way[list(one.loop.states)].tolist(),
+        "cells": one.run.cells(one.episode)[list(one.loop.states)].tolist(),
         "period": one.loop.period,
     }
+
+
+def analyse_delusions(runs: Sequence[RolledOut], path: Path) -> Finding:
+    """Count and draw the delusions of one or more runs on the same tasks."""
+    first = runs[0].trials
+    for run in runs:
+        drawable(run.trials)
+        if (run.trials.suite.name, run.trials.tasks) != (first.suite.name, first.tasks):
+            raise RunError(
+                f"runs on {first.suite.name} and {run.trials.suite.name} have other tasks; count "
+                "the delusions of runs on the same ones"
+            )
+    counts = count_delusions(runs)
+    draw_delusions(counts, path)
+    return Finding("delusions", say_delusions(counts), delusion_numbers(counts), first, path)
+
+
+def draw_delusions(counts: Sequence[DelusionCount], path: Path) -> Path:
+    """Draw the shares by trial on the left and examples on the right."""
+    shown = examples(counts)
+    figure = style.canvas(6.2 + (4.6 if shown else 0.0), 3.9)
+    if shown:
+        grid = figure.add_gridspec(2, 4, width_ratios=[1.5, 1.5, 1, 1])
+        draw_shares(figure.add_subplot(grid[:, :2]), counts)
+        for number, one in enumerate(shown):
+            draw_example(figure.add_subplot(grid[number // 2, 2 + number % 2]), one)
+    else:
+        draw_shares(figure.subplots(), counts)
+    where = f" on {shown[0].run.trials.suite.name}" if shown else ""
+    note = (
+        "deluded: the last quarter of a trial stays in at most four states and earns nothing; red: "
+        "from there on; numbers: all trials"
+    )
+    return style.save(figure, path, f"Trials that end in a loop{where}", note)
+
+
+def examples(counts: Sequence[DelusionCount]) -> list[Delusion]:
+    """Choose a few examples: the methods in turn, each one's spread over its tasks and trials."""
+    picked = [count.spread(EXAMPLES) for count in counts]
+    turns = [one for turn in zip_longest(*picked) for one in turn if one is not None]
+    return turns[:EXAMPLES]
+
+
+def draw_shares(axes: Axes, counts: Sequence[DelusionCount]) -> None:
+    """Draw the share of tasks whose trial ends in a loop, a line per method."""
+    names, ends = [count.method for count in counts], []
+    for count in counts:
+        share, colour = count.by_trial, style.colour_of(count.method, names)
+        trial = np.arange(1, len(share) + 1)
+        style.draw_line(axes, trial.tolist(), share.tolist(), count.method, colour)
+        overall = count.deluded.mean()
+        label = f"{count.method}  {overall:.0%}"
+        ends.append(style.End(label, len(share), float(share[-1]), colour, rank=float(overall)))
+    style.plain_axes(axes, "share of tasks whose trial ends in a loop", "trial")
+    axes.set_xlim(1, max(2, len(counts[0].by_trial)))
+    axes.set_ylim(0.0, max(0.1, 1.1 * max(float(count.by_trial.max()) for count in counts)))
+    axes.yaxis.set_major_formatter("{x:.0%}")
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    style.name_ends(axes, ends)
+
+
+def draw_example(axes: Axes, one: Delusion) -> None:
+    """Draw one trial: how it got to its loop, and the loop."""
+    way = one.run.cells(one.episode)
+    task, trial = one.run.trials.tasks[one.slot], one.trial + 1
+    draw_room(axes, one.run.room(one.slot), f"{one.run.method}, task {task}, trial {trial}")
+    if one.loop.start > 0:
+        draw_way(axes, way[: one.loop.start + 1], style.PALE, 0.9)
+    draw_way(axes, way[one.loop.start :], STUCK, 2.2)
+    axes.set_xlabel(f"stuck from step {one.loop.start + 1} on", fontsize=7.5, color=style.INK)

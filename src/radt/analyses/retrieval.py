@@ -7,35 +7,40 @@ find the task by themselves, the same question is also asked of the memories of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.agent import Agent
-from radt.analyses.finding import mean_by, over_tasks, percent, plain
-from radt.analyses.relive import Lives
-from radt.experiments.run import RunError
+from radt.analyses.shared import (
+    Finding,
+    RolledOut,
+    interval_json,
+    mean_by,
+    nothing_retrieved,
+    over_tasks,
+    percent,
+    retrieving,
+    roll_out,
+)
+from radt.experiments.evaluate import Trials
 from radt.memory.memory import Memory
+from radt.methods import Method
 from radt.metrics import Interval
+from radt.plots import style
+from radt.track import Tracker
 from radt.trajectory import Retrieval
 
 MIDDLE = (0.1, 0.9)
 EVERY = 7  # of the searches at so many steps of a trial one is looked at
-COLUMNS = (
-    "task",
-    "trial",
-    "own",
-    "own_if_free",
-    "relevance",
-    "found_relevance",
-    "earned",
-    "found_earned",
-    "best_earned",
-    "ago",
-)
+BANDED = ("relevance", "earned")
+LINES = (style.colour_of("ra-dt+"), style.colour_of("dt"))
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class SearchKeeper:
 
     def __init__(self, context_len: int) -> None:
         self.context_len = context_len
-        self._rows: list[dict[str, NDArray[Any]]] = []
+        self.rows: list[dict[str, NDArray[Any]]] = []
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Look at the searches that are due."""
@@ -98,7 +103,7 @@ class SearchKeeper:
         due = agent.is_acting[agent.asked] & (steps % EVERY == 0)
         due &= (retrieval.chosen[:, -1] >= 0).numpy()
         if due.any():
-            self._rows.append(self._look(agent, retrieval, memory, np.flatnonzero(due)))
+            self.rows.append(self._look(agent, retrieval, memory, np.flatnonzero(due)))
 
     def _look(
         self, agent: Agent, retrieval: Retrieval, memory: Memory, rows: NDArray[np.int64]
@@ -134,26 +139,23 @@ class SearchKeeper:
 
     def searches(self) -> Searches:
         """Put together what was kept."""
-        if not self._rows:
-            raise RunError(
-                "nothing was retrieved in these trials, so there is nothing to look at; give more "
-                "of them with --trials"
-            )
-        return Searches(*(np.concatenate([row[name] for row in self._rows]) for name in COLUMNS))
+        names = Searches.__dataclass_fields__
+        return Searches(**{n: np.concatenate([row[n] for row in self.rows]) for n in names})
 
 
-def numbers(lives: Lives, searches: Searches) -> dict[str, Any]:
+def retrieval_numbers(done: RolledOut, searches: Searches) -> dict[str, Any]:
     """Put what was found into plain values."""
-    trials, names = lives.trials, (*COLUMNS[2:], "is_best")
+    trials = done.trials
+    names = [n for n in (*Searches.__dataclass_fields__, "is_best") if n not in ("task", "trial")]
     return {
-        "method": lives.method,
+        "method": done.method,
         "searches": len(searches),
         "chance_of_own_task": 1.0 / len(trials.tasks),
-        **{name: plain(searches.overall(name)) for name in names},
+        **{name: interval_json(searches.overall(name)) for name in names},
         "by_trial": {name: _known(searches.by_trial(name, trials.count)) for name in names},
         "middle_80_by_trial": {
             name: [_known(bound) for bound in searches.spread(name, trials.count)]
-            for name in ("relevance", "earned")
+            for name in BANDED
         },
     }
 
@@ -162,16 +164,92 @@ def _known(means: NDArray[np.float64]) -> list[float | None]:
     return [None if np.isnan(mean) else float(mean) for mean in means]
 
 
-def verdict(lives: Lives, searches: Searches) -> str:
+def say_retrieval(done: RolledOut, searches: Searches) -> str:
     """Say from whom chunks come, how similar and how good they are, and how that changes."""
-    tasks, trials = len(lives.trials.tasks), lives.trials.count
+    tasks, trials = len(done.trials.tasks), done.trials.count
     own, free, best = (searches.overall(name) for name in ("own", "own_if_free", "is_best"))
     means = (searches.by_trial(name, trials) for name in ("earned", "relevance"))
     earned, similar = (mean[~np.isnan(mean)] for mean in means)
     return (
-        f"`{lives.method}` retrieves from its own task in {percent(own)} of {len(searches):,} "
+        f"`{done.method}` retrieves from its own task in {percent(own)} of {len(searches):,} "
         f"searches, as it searches no other; among the memories of all {tasks} tasks it would in "
         f"{percent(free)} ({1 / tasks:.0%} by chance). The chosen chunk is of the best trial so "
         f"far in {percent(best)}. Its return goes from {earned[0]:.1f} to {earned[-1]:.1f} over "
         f"the trials, its similarity from {similar[0]:.2f} to {similar[-1]:.2f}."
     )
+
+
+def analyse_retrieval(
+    method: Method, trials: Trials, path: Path, tracker: Tracker | None = None
+) -> Finding:
+    """Measure and draw what is retrieved."""
+    keeper = SearchKeeper(retrieving(method).options.memory.context_len)
+    done = roll_out(method, trials, tracker, keeper)
+    if not keeper.rows:
+        raise nothing_retrieved(trials)
+    searches = keeper.searches()
+    draw_retrieval(done, searches, path)
+    numbers = retrieval_numbers(done, searches)
+    return Finding("retrieval", say_retrieval(done, searches), numbers, trials, path)
+
+
+def draw_retrieval(done: RolledOut, searches: Searches, path: Path) -> Path:
+    """Draw four panels: whose chunks, how similar, how good, and how old."""
+    figure = style.canvas(11.2, 6.2)
+    (whose, similar), (good, old) = figure.subplots(2, 2)
+    trials = done.trials.count
+    draw_columns(whose, searches, trials, {"own": "own memory", "own_if_free": "all memories"})
+    whose.axhline(
+        1.0 / len(done.trials.tasks), color=style.INK, linewidth=0.9, linestyle=style.OPTIMUM
+    )
+    style.plain_axes(whose, "share of choices from the own task, by what is searched", "trial")
+    whose.yaxis.set_major_formatter("{x:.0%}")
+    whose.set_ylim(0.0, 1.08)
+    draw_columns(similar, searches, trials, {"relevance": "chosen", "found_relevance": "found"})
+    style.plain_axes(similar, "cosine similarity to the query", "trial")
+    draw_columns(good, searches, trials, {"earned": "chosen", "found_earned": "found"})
+    best = searches.by_trial("best_earned", trials)
+    good.plot(
+        np.arange(1, trials + 1), best, color=style.INK, linewidth=0.9, linestyle=style.OPTIMUM
+    )
+    style.plain_axes(
+        good, "return of the trial that a chunk is from (dashes: best in memory)", "trial"
+    )
+    draw_ages(old, searches, trials)
+    title = f"What {done.method} retrieves on {done.trials.suite.name}"
+    note = (
+        "lines: mean over searches and tasks; bands: the middle 80 % of what is chosen; found: all "
+        "candidates of a search; upper left, dashes: chance; lower right: darker is more often"
+    )
+    return style.save(figure, path, title, note)
+
+
+def draw_columns(axes: Axes, searches: Searches, trials: int, names: dict[str, str]) -> None:
+    """Draw the means of some columns by trial, each named at its end, and how they spread."""
+    trial, ends = np.arange(1, trials + 1), []
+    for (name, label), colour in zip(names.items(), LINES, strict=True):
+        mean, (low, high) = searches.by_trial(name, trials), searches.spread(name, trials)
+        if name in BANDED:
+            axes.fill_between(trial, low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.plot(trial, mean, color=colour, linewidth=1.9)
+        ends.append(style.End(label, trials, float(mean[~np.isnan(mean)][-1]), colour))
+    axes.set_xlim(1, max(2, trials))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    style.name_ends(axes, ends)
+
+
+def draw_ages(axes: Axes, searches: Searches, trials: int) -> None:
+    """Draw from which trial chunks are taken in each trial."""
+    counts = np.zeros((trials, trials))  # [from, now]
+    source = (searches.trial - searches.ago).astype(int)
+    np.add.at(counts, (source, searches.trial.astype(int)), 1.0)
+    share = counts / np.maximum(counts.sum(axis=0, keepdims=True), 1.0)
+    shown = np.ma.masked_equal(share, 0.0)
+    extent = (0.5, trials + 0.5, 0.5, trials + 0.5)
+    axes.imshow(
+        shown, cmap="Blues", vmin=-0.1, vmax=1.0, origin="lower", extent=extent, aspect="auto"
+    )
+    style.plain_axes(axes, "the trial that the chosen chunk is from", "trial")
+    axes.grid(visible=False)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(8, integer=True))

@@ -13,15 +13,19 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.gridspec import SubplotSpec
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from radt.analyses.finding import Finding, over_tasks, percent, plain
-from radt.analyses.relive import Lives, cells, drawable
-from radt.analyses.rooms import count_cells, draw_heat, draw_room
-from radt.envs.render import GridView
+from radt.analyses.shared import (
+    Finding,
+    RolledOut,
+    draw_heat,
+    draw_room,
+    interval_json,
+    over_tasks,
+    percent,
+    sum_by_cell,
+)
 from radt.metrics import Interval, late_score
 from radt.plots import style
 
@@ -54,45 +58,35 @@ class Visits:
         return np.asarray(np.pad(found[:, :-1], ((0, 0), (1, 0))))
 
 
-def count_visits(lives: Lives) -> Visits:
+def count_visits(done: RolledOut) -> Visits:
     """Count the visits of every trial."""
-    suite = drawable(lives.trials)
-    views = [room_of(lives, slot) for slot in range(len(lives.episodes))]
+    views = [done.room(slot) for slot in range(len(done.episodes))]
     counts = [
-        [count_cells(cells(suite, trial), view) for trial in task]
-        for task, view in zip(lives.episodes, views, strict=True)
+        [sum_by_cell(done.cells(trial), view) for trial in task]
+        for task, view in zip(done.episodes, views, strict=True)
     ]
     open_cells = [view.width * view.height - len(view.walls) for view in views]
-    return Visits(np.array(counts), np.array(open_cells), lives.solved)
+    return Visits(np.array(counts), np.array(open_cells), done.solved)
 
 
-def room_of(lives: Lives, slot: int) -> GridView:
-    """Describe a task's room before anything has happened in it."""
-    first = lives.episodes[slot][0]
-    return drawable(lives.trials).view(first.task, first.states[:1], first.rewards[:0])
-
-
-def analyse_visits(lives: Lives, path: Path) -> Finding:
+def analyse_visits(done: RolledOut, path: Path) -> Finding:
     """Measure and draw where an agent goes."""
-    visits = count_visits(lives)
+    visits = count_visits(done)
     share = visits.share_by_trial  # [task, trial]
     after, each = visits.after_finding, visits.cells_of_a_trial
     kinds = {"before_finding": ~after, "after_finding": after}
     pace = {name: over_tasks(mean_where(each, chosen)) for name, chosen in kinds.items()}
-    visited = {name: over_tasks(share[:, at]) for name, at in (("first", 0), ("last", -1))}
-    draw(lives, visits, path)
+    first, last = over_tasks(share[:, 0]), over_tasks(share[:, -1])
+    draw_visits(done, visits, path)
     numbers = {
-        "method": lives.method,
+        "method": done.method,
         "share_visited_by_trial": share.mean(axis=0).tolist(),
-        "share_visited_in_first_trial": plain(visited["first"]),
-        "share_visited_in_all_trials": plain(visited["last"]),
-        "share_of_a_trial": {name: plain(found) for name, found in pace.items()},
-        "by_task": {
-            str(task): float(share[slot, -1]) for slot, task in enumerate(lives.trials.tasks)
-        },
+        "share_visited_in_first_trial": interval_json(first),
+        "share_visited_in_all_trials": interval_json(last),
+        "share_of_a_trial": {name: interval_json(found) for name, found in pace.items()},
+        "by_task": dict(zip(map(str, done.trials.tasks), share[:, -1].tolist(), strict=True)),
     }
-    words = verdict(lives, visited["first"], visited["last"], pace)
-    return Finding("visits", words, numbers, lives.trials, path)
+    return Finding("visits", say_visits(done, first, last, pace), numbers, done.trials, path)
 
 
 def mean_where(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> list[float]:
@@ -101,14 +95,16 @@ def mean_where(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> list[f
     return [float(row[mask].mean()) for row, mask in pairs if mask.any()]
 
 
-def verdict(
-    lives: Lives, first: Interval | None, last: Interval | None, pace: dict[str, Interval | None]
+def say_visits(
+    done: RolledOut,
+    first: Interval | None,
+    last: Interval | None,
+    pace: dict[str, Interval | None],
 ) -> str:
     """Say how much of a room is visited, and whether finding the goal changes it."""
-    count = lives.trials.count
     text = (
-        f"`{lives.method}` visits {percent(first)} of a room's cells in trial 1 and "
-        f"{percent(last)} in {count} trials together."
+        f"`{done.method}` visits {percent(first)} of a room's cells in trial 1 and "
+        f"{percent(last)} in {done.trials.count} trials together."
     )
     before, after = pace["before_finding"], pace["after_finding"]
     if before is None or after is None:
@@ -120,16 +116,16 @@ def verdict(
     )
 
 
-def draw(lives: Lives, visits: Visits, path: Path) -> Path:
+def draw_visits(done: RolledOut, visits: Visits, path: Path) -> Path:
     """Draw maps of some tasks, and the share of cells visited by trial."""
-    spans = trial_spans(lives.trials.count)
-    shown = shown_tasks(lives)
+    spans, shown = trial_spans(done.trials.count), shown_tasks(done)
     figure = style.canvas(2.05 * (len(spans) + 1.7), 2.2 * len(shown))
     grid = figure.add_gridspec(len(shown), len(spans) + 1, width_ratios=[1.0] * len(spans) + [1.7])
     for row, slot in enumerate(shown):
-        draw_maps(figure, [grid[row, column] for column in range(len(spans))], lives, visits, slot)
+        axes = [figure.add_subplot(grid[row, column]) for column in range(len(spans))]
+        draw_maps(axes, done, visits, slot)
     draw_share(figure.add_subplot(grid[:, -1]), visits)
-    title = f"Where {lives.method} goes on {lives.trials.suite.name}"
+    title = f"Where {done.method} goes on {done.trials.suite.name}"
     note = (
         "maps: visits of the tasks with the lowest, the median and the highest score, darker is "
         "more often; circle: start, diamond: hidden goal; line: mean over tasks, thin: tasks"
@@ -144,26 +140,21 @@ def trial_spans(count: int) -> list[tuple[int, int]]:
     return [*parts, (0, count)] if len(parts) > 1 else parts
 
 
-def shown_tasks(lives: Lives) -> list[int]:
+def shown_tasks(done: RolledOut) -> list[int]:
     """Choose the tasks with the lowest, the median and the highest score."""
-    order = np.argsort(late_score(lives.returns), kind="stable")
+    order = np.argsort(late_score(done.returns), kind="stable")
     places = np.unique(np.linspace(0, len(order) - 1, min(SHOWN_TASKS, len(order))).astype(int))
     return [int(order[place]) for place in places]
 
 
-def draw_maps(
-    figure: Figure, places: Sequence[SubplotSpec], lives: Lives, visits: Visits, slot: int
-) -> None:
+def draw_maps(panels: Sequence[Axes], done: RolledOut, visits: Visits, slot: int) -> None:
     """Draw one task: a map for each part of its trials."""
-    spans = trial_spans(lives.trials.count)
-    view = room_of(lives, slot)
-    for place, (start, stop) in zip(places, spans, strict=True):
-        axes = figure.add_subplot(place)
+    for axes, (start, stop) in zip(panels, trial_spans(done.trials.count), strict=True):
         amount = visits.counts[slot, start:stop].sum(axis=0)
         name = f"trial {stop}" if stop - start == 1 else f"trials {start + 1}-{stop}"
-        head = f"task {lives.trials.tasks[slot]}, {name}" if start == 0 else name
-        draw_room(axes, view, head)
-        draw_heat(axes, np.log1p(amount), float(np.log1p(amount).max()))
+        head = f"task {done.trials.tasks[slot]}, {name}" if start == 0 else name
+        draw_room(axes, done.room(slot), head)
+        draw_heat(axes, np.log1p(amount))
 
 
 def draw_share(axes: Axes, visits: Visits) -> None:

@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 from radt.commands.flags import ComputingVerb
 
 if TYPE_CHECKING:
-    from radt.analyses.finding import Finding
+    from radt.analyses.shared import Finding
     from radt.experiments.evaluate import Trials
     from radt.loading import Loaded
     from radt.track import Tracker
@@ -62,9 +62,7 @@ class Analysis(ComputingVerb):
 
     def tell(self, finding: Finding) -> None:
         """Write the numbers, and say what was found and where it is."""
-        from radt.analyses.finding import write_finding
-
-        numbers = write_finding(finding)
+        numbers = finding.write()
         values = {"out": str(finding.picture), **finding.to_json()}
         where = f"[dim]{escape(str(finding.picture))}, {escape(numbers.name)}[/]"
         self.common.answer(values, escape(finding.verdict), where)
@@ -125,13 +123,13 @@ class VisitsVerb(OneRun):
 
     def execute(self) -> None:
         """Live through the trials, measure and draw."""
-        from radt.analyses.relive import drawable, relive
+        from radt.analyses.shared import drawable, roll_out
         from radt.analyses.visits import analyse_visits
 
         loaded, trials = self.load(self.source)
         path = self.place("visits", self.source)
         drawable(trials)  # an error before the work, not after it
-        self.tell(analyse_visits(relive(loaded.method, trials, self.tracker), path))
+        self.tell(analyse_visits(roll_out(loaded.method, trials, self.tracker), path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,15 +148,15 @@ class DelusionsVerb(Analysis):
 
     def execute(self) -> None:
         """Live through the trials of every run, count and draw."""
-        from radt.analyses.delusions_picture import analyse_delusions
-        from radt.analyses.relive import drawable, relive
+        from radt.analyses.delusions import analyse_delusions
+        from radt.analyses.shared import drawable, roll_out
 
         path = self.place("delusions", self.sources[0] if len(self.sources) == 1 else None)
         loaded = [self.load(source) for source in self.sources or (None,)]
         for _, trials in loaded:
             drawable(trials)
-        lives = [relive(one.method, trials, self.tracker) for one, trials in loaded]
-        self.tell(analyse_delusions(lives, path))
+        runs = [roll_out(one.method, trials, self.tracker) for one, trials in loaded]
+        self.tell(analyse_delusions(runs, path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +169,7 @@ class RetrievalVerb(OneRun):
 
     def execute(self) -> None:
         """Live through the trials, measure and draw."""
-        from radt.analyses.retrieval_picture import analyse_retrieval
+        from radt.analyses.retrieval import analyse_retrieval
 
         loaded, trials = self.load(self.source)
         path = self.place("retrieval", self.source)

@@ -1,4 +1,4 @@
-"""Living through trials again: the same trials, written down as they were."""
+"""Rolling out trials again: the same trials, written down as they were."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from radt.agent import Agent, Target
-from radt.analyses.relive import Lives, Recorder, cells, drawable, relive
+from radt.analyses.shared import Recorder, RolledOut, drawable, roll_out
 from radt.analyses.visits import Visits
 from radt.experiments.evaluate import live
 from radt.experiments.run import RunError
 from radt.icl import in_context_learning
 from radt.track import Tracker
-from tests.analyses.made_up import GOALS, TASKS, episode, maze_trials, toy_trials
+from tests.analyses.made_up import GOALS, TASKS, episode, maze_trials, rolled_out, toy_trials
 from tests.contracts.method import build_method
 from tests.contracts.unequal import SPACES, diaries, unequal_envs
 from tests.toys import TOY_GRID, TOY_REACH
@@ -39,7 +39,7 @@ def test_every_trial_is_written_down_as_it_was(mode: AutoresetMode) -> None:
 def test_the_same_trials_are_lived_again(name: str) -> None:
     method, trials = build_method(name, TOY_GRID.spaces), toy_trials(3)
     measured = live(method, trials, Tracker()).returns
-    lives = relive(method, trials)
+    lives = roll_out(method, trials)
     np.testing.assert_array_equal(lives.returns, measured)
     assert lives.method == name
     assert [trial.task for trial in lives.episodes[1]] == [TASKS[1]] * 3
@@ -51,14 +51,16 @@ def test_a_goal_is_found_in_mazes_of_any_number_of_goals() -> None:
     tasks = (
         (episode(walk), episode(walk, paid=range(int(goals))), episode(walk)) for goals in GOALS
     )
-    lives = Lives("dt", maze_trials(3), tuple(tasks))
+    lives = RolledOut("dt", maze_trials(3), tuple(tasks))
     assert lives.solved.tolist() == [[False, True, False]] * 3
     visits = Visits(np.zeros((3, 3, 1, 1)), np.ones(3, np.int64), lives.solved)
     assert visits.after_finding.tolist() == [[False, False, True]] * 3
 
 
 def test_cells_are_those_of_the_states() -> None:
-    assert cells(TOY_GRID, episode([(0, 0), (0, 1), (1, 1)])).tolist() == [[0, 0], [0, 1], [1, 1]]
+    way = [(0, 0), (0, 1), (1, 1)]
+    done = rolled_out([episode(way)])
+    assert done.cells(done.episodes[0][0]).tolist() == [list(cell) for cell in way]
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
