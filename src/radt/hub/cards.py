@@ -15,9 +15,9 @@ from radt.experiments.run import RESULT, collect_command
 from radt.hub.contents import Contents, HubError
 from radt.hub.repository import LOCAL
 from radt.plots.records import read_record
-from radt.plots.report import command, config_parts, provenance, row_in_words, run_title
+from radt.plots.report import command, config_parts, provenance, run_title
 from radt.plots.source import DataFacts, data_facts
-from radt.plots.tables import markdown, method_table, plain_table
+from radt.plots.tables import markdown, method_table, plain_table, row_in_words
 
 LICENCE = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
 TAGS = ("radt", "in-context-learning", "decision-transformer")

@@ -33,12 +33,18 @@ from radt.plots.report import (
     data_pictures,
     data_text,
     making,
-    row_in_words,
     run_title,
 )
 from radt.plots.source import DataFacts, data_facts
 from radt.plots.style import Picture
-from radt.plots.tables import MethodRow, markdown, method_table, plain_table, returns_tables
+from radt.plots.tables import (
+    MethodRow,
+    markdown,
+    method_table,
+    plain_table,
+    returns_tables,
+    row_in_words,
+)
 
 NAME = "compare"  # of the table's, the picture's and the numbers' files
 SAID_BY_ROWS = ("method", "seed")  # not told as differences
@@ -55,15 +61,11 @@ def write_comparison(
     records = [read_record(path) for path in record_paths]
     for name, picture in comparison_pictures(records).items():
         picture.save(out_folder / name)
-    content = comparison_json(records, method_table(records), wall_minutes)
-    _write_json(out_folder, content)
-    runs = [path.parent for path in record_paths]
-    versions = (
-        [comparison_section(records, runs, out_folder, wall_minutes, full)]
-        for full in (True, False)
-    )
+    rows, runs = method_table(records), [path.parent for path in record_paths]
+    _write_json(out_folder, comparison_json(records, rows, wall_minutes))
+    text = comparison_text(records, rows, out_folder, wall_minutes)
+    versions = ([comparison_section(records, runs, text, full)] for full in (True, False))
     write_html(out_folder / REPORT, versions)
-    text = comparison_text(records, out_folder, wall_minutes)
     told = f"The same numbers for programs: [{NAME}.json]({NAME}.json)."
     return write_page(out_folder / f"{NAME}.md", f"{text}\n\n{told}")
 
@@ -103,9 +105,13 @@ def comparison_pictures(records: Sequence[Record]) -> dict[str, Picture]:
     return {**icl_pictures(records, NAME), **learning}
 
 
-def comparison_text(records: Sequence[Record], folder: Path, wall_minutes: float | None) -> str:
+def comparison_text(
+    records: Sequence[Record],
+    rows: Sequence[MethodRow],
+    folder: Path,
+    wall_minutes: float | None = None,
+) -> str:
     """Say in Markdown how methods compare."""
-    rows = method_table(records)
     own = [row for row in rows if row.env == records[0]["env"]]
     return fill_markdown(
         "compare.md",
@@ -120,17 +126,13 @@ def comparison_text(records: Sequence[Record], folder: Path, wall_minutes: float
 
 
 def comparison_section(
-    records: Sequence[Record],
-    runs: Sequence[Path],
-    folder: Path,
-    wall_minutes: float | None,
-    full: bool = True,
+    records: Sequence[Record], runs: Sequence[Path], told: str, full: bool = True
 ) -> Section:
-    """Show a comparison with its pictures, the data behind it and, if `full`, every run."""
+    """Show what is told of runs with its pictures, the data and, if `full`, every run."""
     known = [run_of(record, place) for record, place in zip(records, runs, strict=True)]
     data = shared_data([run for run in known if run is not None])
     pictures = comparison_pictures(records)
-    text = [comparison_text(records, folder, wall_minutes)]
+    text = [told]
     for run, facts in data:
         pictures |= data_pictures(facts)
         text.append(data_text(run.config, facts))
@@ -140,7 +142,7 @@ def comparison_section(
         if full
     }
     text += ["## Every run"] if full else []
-    title = title_of(records, wall_minutes)
+    title = told.partition("\n")[0].removeprefix("# ")
     return Section(title, to_html("\n\n".join(text), pictures), details)
 
 
@@ -341,7 +343,7 @@ def _equal_time(folder: Path) -> list[dict[str, str]]:
             {
                 "minutes": f"{_minutes(page.parent):g}",
                 "folder": page.parent.name,
-                "tables": "\n\n".join(returns_tables(rows)),
+                "tables": returns_tables(rows),
             }
         )
     return parts

@@ -31,6 +31,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from radt.files import atomic_write
+from radt.metrics import Estimate, Interval
 from radt.plots.records import RecordError
 from radt.plots.style import Picture, canvas
 from radt.version import released
@@ -47,6 +48,39 @@ TEMPLATES = Environment(
 )
 
 Pictures = Mapping[str, Picture | Path]  # by the name that Markdown gives them; a path is a GIF's
+
+
+def table_head(titles: Sequence[str]) -> str:
+    """Write the first two lines of a Markdown table, whose first column is text."""
+    rule = ["---"] + ["---:"] * (len(titles) - 1)
+    return f"| {' | '.join(titles)} |\n| {' | '.join(rule)} |"
+
+
+def fixed(value: float | None, digits: int, sign: str = "") -> str:
+    """Write a number with so many decimals."""
+    return "-" if value is None else f"{value:{sign}.{digits}f}"
+
+
+def span(interval: Interval, digits: int) -> str:
+    """Write an interval."""
+    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def over_seeds(found: Estimate, digits: int, sign: str = "") -> str:
+    """Write an estimate with its interval over seeds, where it has one."""
+    interval = "" if found.over_seeds is None else f" {span(found.over_seeds, digits)}"
+    return fixed(found.mean, digits, sign) + interval
+
+
+TEMPLATES.globals["table_head"] = table_head
+TEMPLATES.filters |= {
+    "fixed": fixed,
+    "span": span,
+    "over_seeds": over_seeds,
+    "commas": lambda value: "-" if value is None else f"{value:,.0f}",
+    "millions": lambda value: "-" if value is None else f"{value / 1e6:,.2f}",
+    "count_text": lambda mean: f"{mean:.1f}".removesuffix(".0"),
+}
 
 
 @dataclass(frozen=True)

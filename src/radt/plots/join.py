@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radt.experiments.run import RESULT
-from radt.plots.comparison import NAME, comparison_section, run_of
+from radt.plots.comparison import NAME, comparison_section, comparison_text, run_of
 from radt.plots.html import Section, write_html
 from radt.plots.records import Record, RecordError, check_comparable, read_record
 from radt.plots.report import run_section
+from radt.plots.tables import method_table
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class RunGroup:
         if alone is not None:
             return run_section(self.records[0], alone, full)
         folder = self.folder or self.runs[0]  # below it lies what was compared at equal time
-        return comparison_section(self.records, self.runs, folder, self.wall_minutes, full)
+        rows = method_table(self.records)
+        text = comparison_text(self.records, rows, folder, self.wall_minutes)
+        return comparison_section(self.records, self.runs, text, full)
 
 
 def write_joined(folders: Sequence[Path], out: Path) -> Path:

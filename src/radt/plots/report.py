@@ -19,14 +19,14 @@ from radt.experiments.measured import read_log, validations
 from radt.experiments.presets import changed, in_flags
 from radt.experiments.run import CHECKPOINT, RESULT, Run, collect_command
 from radt.methods import METHODS
-from radt.metrics import EARLY, late_score
+from radt.metrics import late_score
 from radt.plots.curves import icl_pictures
 from radt.plots.episodes import trials_gif
 from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
-from radt.plots.records import Record, digits_of, kind_of_tasks, read_record, titled
+from radt.plots.records import Record, digits_of, read_record, titled
 from radt.plots.source import DataFacts, data_facts, keep_data_facts, source_picture
 from radt.plots.style import Picture
-from radt.plots.tables import MethodRow, count_text, markdown, method_table, plain_table
+from radt.plots.tables import markdown, method_table, plain_table, row_in_words
 
 CURVE, GIF, SUMMARY = "curve", "trials.gif", "summary.md"
 MARKS = 5  # rows of the training table where there was no validation
@@ -125,45 +125,6 @@ def film_once(run: Run, task: int, path: Path) -> bool:
     if METHODS[run.config.method].learns and not (run.out / CHECKPOINT).exists():
         return False
     return trials_gif(run, load_method(run), task, path) is not None
-
-
-def row_in_words(row: MethodRow, split: str) -> str:
-    """Say in a paragraph what a run has shown."""
-    score, certain, n = row.score.mean, row.score.known[0], row.digits
-    kind = kind_of_tasks(split)
-    share = f", {score / row.optimum:.0%} of the optimum {row.optimum:.{n}f}" if row.optimum else ""
-    return " ".join(
-        [
-            f"On {row.tasks} {kind} of `{row.env}`, each begun with an empty memory, "
-            f"{_who(row)} earns {row.at_trial[1].mean:.{n}f} in trial 1 and {score:.{n}f} "
-            f"[{certain.low:.{n}f}, {certain.high:.{n}f}] in trials {row.late}{share}.",
-            _improvement(row),
-            _finding(row),
-        ]
-    )
-
-
-def _who(row: MethodRow) -> str:
-    return f"`{row.method}`, {row.trained_on}," if row.trained_on else f"`{row.method}`"
-
-
-def _improvement(row: MethodRow) -> str:
-    gain, n = row.gain.known[0], row.digits
-    bounds = f"[{gain.low:.{n}f}, {gain.high:.{n}f}]"
-    change = f"{gain.mean:+.{n}f} {bounds} compared with trials 1-{EARLY}"
-    if row.trials <= EARLY:
-        return f"{row.trials} trials are too few to speak of improvement."
-    if row.improves:
-        return f"It gets better from trial to trial ({change}), without a weight update."
-    return f"It does not show that it gets better from trial to trial ({change})."
-
-
-def _finding(row: MethodRow) -> str:
-    first, last = count_text(row.found_by[1]), count_text(row.found_by[row.trials])
-    text = f"It finds {last} of {row.tasks} goals ({first} in trial 1)"
-    if row.after_finding is None:
-        return f"{text}."
-    return f"{text}; once a goal is found, a trial earns {row.after_finding:.{row.digits}f}."
 
 
 def training_table(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from radt.metrics import (
     EARLY,
     LATE,
     Estimate,
-    Interval,
     after_finding,
     decimals,
     estimate,
@@ -22,38 +21,19 @@ from radt.metrics import (
     improvement,
     late_score,
 )
-from radt.plots.records import LEARNED_TASKS, Outcome, Record, outcomes, variants
+from radt.plots.html import fill_markdown, table_head
+from radt.plots.records import (
+    LEARNED_TASKS,
+    Outcome,
+    Record,
+    kind_of_tasks,
+    outcomes,
+    variants,
+)
 
 BASE = "ra-dt"  # every method is held against the paper's
 SHOWN_TRIALS = (1, 10, 20, 40)
 FOUND_TRIALS = (1, 5, 10, 20, 40)
-
-SEEDS_CAPTION = (
-    "Mean return, in brackets 95 % over seeds: a stratified bootstrap of seeds within tasks, as "
-    "`rliable` does."
-)
-TASKS_CAPTION = "95 % over tasks and seeds together:"
-ONE_SEED_CAPTION = "Mean return, in brackets 95 % over tasks:"
-GAINS_CAPTION = (
-    f"What is gained: in context, trials {{late}} minus trials 1-{EARLY}; and over `{BASE}`, "
-    "paired by task and seed, with common random numbers."
-)
-PAIRS_CAPTION = (
-    "Every pair: the row's score minus the column's, paired by task and seed; bold where no 95 % "
-    "interval holds 0. The intervals are under `minus` in the JSON."
-)
-COST_CAPTION = (
-    "Cost. Context and tokens are the most that a decision reads; FLOPs are a decision's mean over "
-    "a trial, what it takes to remember the trial included; samples are training sequences; "
-    "decisions of all tasks at once. Speeds are those of a method's fastest run: others may have "
-    "shared their machine, or had another; of the oldest records, looks at validation tasks count."
-)
-COST_NOTES = {  # by method
-    "dpt": "The tokens of `dpt` are its set, its query and one that every set holds.",
-    "ra-dt-lm": "The minutes of `ra-dt-lm` leave out what its cache on disk saved it: "
-    "`embeddings_of_training` and `embeddings` in its icl.json say `seconds_saved`.",
-    "ra-dt+": "`ra-dt+` mostly retrieves the first C steps of a trial; twice as many is the most.",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +67,18 @@ class MethodRow(Outcome):
         """The trials that make the score."""
         return f"{max(1, self.trials - LATE + 1)}-{self.trials}"
 
+    @property
+    def shown(self) -> list[Estimate]:
+        """The score and the returns of some trials."""
+        return [self.score, *self.at_trial.values()]
 
-Column = tuple[str, Callable[[MethodRow], str]]  # a title, and how a row fills it
+    def minus(self, other: str) -> str:
+        """Write how far its score is from another's; bold where no interval holds 0."""
+        if (found := self.against.get(other)) is None:
+            return "-"
+        text = f"{found.mean:+.{self.digits}f}"
+        sure = all(interval.low > 0 or interval.high < 0 for interval in found.known)
+        return f"**{text}**" if sure else text
 
 
 def method_table(records: Sequence[Record]) -> list[MethodRow]:
@@ -141,20 +131,20 @@ def shown_trials(wanted: Sequence[int], trials: int) -> list[int]:
 
 def markdown(rows: Sequence[MethodRow]) -> str:
     """Write rows as Markdown, some tables per environment, the cost once."""
-    parts = []
-    for place, (env, group) in enumerate(groupby(rows, key=lambda row: row.env)):
-        same = list(group)
-        note = "" if place == 0 else f" ({_about(env)})"
-        best = "" if same[0].optimum is None else f", optimum {same[0].optimum:.{same[0].digits}f}"
-        parts.append(f"**`{env}`**{note}: {same[0].tasks} tasks{best}.")
-        parts += returns_tables(same)
-        if len(same) > 1:
-            parts += [GAINS_CAPTION.format(late=same[0].late), gains_table(same)]
-        if len(same) > 2:
-            parts += [PAIRS_CAPTION, pairs_table(same)]
-        parts.append(goals_table(same))
-    first = [row for row in rows if row.env == rows[0].env]
-    return "\n\n".join([*parts, COST_CAPTION, cost_table(first), *cost_notes(first)]) + "\n"
+    by_env = {env: list(same) for env, same in groupby(rows, key=lambda row: row.env)}
+    first = next(iter(by_env.values()))
+    sections = [
+        fill_markdown(
+            "scores.md",
+            about="" if same is first else f" ({_about(env)})",
+            base=BASE,
+            early=EARLY,
+            method_names=[f"`{row.method}`" for row in same],
+            **_returns(same),
+        )
+        for env, same in by_env.items()
+    ]
+    return "\n\n".join([*sections, fill_markdown("cost.md", rows=first)])
 
 
 def _about(place: str) -> str:
@@ -164,183 +154,25 @@ def _about(place: str) -> str:
     return "a variant: the same weights, not trained on it"
 
 
-def returns_tables(rows: Sequence[MethodRow]) -> list[str]:
+def returns_tables(rows: Sequence[MethodRow]) -> str:
     """Write the score and some trials, with intervals over seeds and then over tasks and seeds."""
-    name: Column = ("method", _name)
-    if all(len(row.seeds) == 1 for row in rows):
-        return [ONE_SEED_CAPTION, _filled([name, *_trials(rows, _with_tasks)], rows)]
-    seeds: Column = ("seeds", lambda row: str(len(row.seeds)))
-    return [
-        SEEDS_CAPTION,
-        _filled([name, seeds, *_trials(rows, _with_seeds)], rows),
-        TASKS_CAPTION,
-        _filled([name, *_trials(rows, _tasks_range)], rows),
-    ]
+    return fill_markdown("returns.md", **_returns(rows))
 
 
-def _trials(rows: Sequence[MethodRow], cell: Callable[[Estimate, int], str]) -> list[Column]:
-    """Make a column for the score and one for each trial shown."""
-    score: Column = (f"**trials {rows[0].late}**", lambda row: cell(row.score, row.digits))
-    columns = [score]
-    for trial in rows[0].at_trial:
-        columns.append((f"trial {trial}", partial(_at_trial, cell, trial)))
-    return columns
+def _returns(rows: Sequence[MethodRow]) -> dict[str, Any]:
+    return {
+        "rows": rows,
+        "trial_names": [f"trial {trial}" for trial in rows[0].at_trial],
+        "one_seed": all(len(row.seeds) == 1 for row in rows),
+    }
 
 
-def gains_table(rows: Sequence[MethodRow]) -> str:
-    """Write what is gained in context, and over the paper's method where that is in the table."""
-    columns: list[Column] = [
-        ("method", _name),
-        ("improves", lambda row: "yes" if row.improves else "no"),
-        ("in context, 95 % over seeds", lambda row: _signed(row.gain, row.digits)),
-        (
-            "in context, 95 % over tasks and seeds",
-            lambda row: _range(row.gain.over_tasks, row.digits),
-        ),
-    ]
-    if any(row.against_base for row in rows):
-        columns += [
-            (
-                f"minus `{BASE}`, 95 % over seeds",
-                lambda row: _signed(row.against_base, row.digits),
-            ),
-            (f"minus `{BASE}`, 95 % over tasks and seeds", _base_range),
-            ("paired seeds", lambda row: str(row.against_base.seeds) if row.against_base else "-"),
-        ]
-    return _filled(columns, rows)
-
-
-def pairs_table(rows: Sequence[MethodRow]) -> str:
-    """Write how far the scores of any two methods are apart."""
-    others: list[Column] = [(_name(row), partial(_apart, row.method)) for row in rows]
-    return _filled([("method", _name), *others], rows)
-
-
-def goals_table(rows: Sequence[MethodRow]) -> str:
-    """Write how many goals are found by when, and what a trial earns afterwards."""
-    trials = list(rows[0].found_by)
-    columns: list[Column] = [
-        ("method", _name),
-        (
-            f"goals found by trial {' / '.join(map(str, trials))}",
-            lambda row: " / ".join(count_text(row.found_by[trial]) for trial in trials),
-        ),
-        ("return after finding", lambda row: _number(row.after_finding, f".{row.digits}f")),
-    ]
-    return _filled(columns, rows)
-
-
-def cost_table(rows: Sequence[MethodRow]) -> str:
-    """Write what each method needs to learn and to decide."""
-    columns: list[Column] = [
-        ("method", _name),
-        ("parameters", _parameters),
-        ("context, steps: input + retrieved", _context),
-        ("tokens a decision", lambda row: _number(row.expense.tokens_per_decision, ",.0f")),
-        ("MFLOPs a decision", lambda row: _scaled(row.expense.flops_per_decision, 1e-6)),
-        ("updates x batch", _training),
-        ("action targets an update", lambda row: _number(row.expense.targets_per_update, ",.0f")),
-        ("samples/s", lambda row: _number(row.expense.samples_per_second, ",.0f")),
-        ("decisions/s", lambda row: _number(row.expense.decisions_per_second, ",.0f")),
-        ("minutes a run", lambda row: f"{row.expense.minutes:.1f}"),
-    ]
-    return _filled(columns, rows)
-
-
-def cost_notes(rows: Sequence[MethodRow]) -> list[str]:
-    """Say what the numbers of the cost table hide: one paragraph, or none."""
-    caching = [_name(row) for row in rows if row.expense.cached]
-    reading = [_name(row) for row in rows if row.expense.cached is False]
-    notes = []
-    if caching:
-        notes.append(
-            f"A key-value cache speeds up {', '.join(caching)}; `radt bench decide` has them "
-            "without it, too."
-        )
-    if reading:
-        notes.append(f"At every step, {', '.join(reading)} read their window anew.")
-    notes += [COST_NOTES[row.method] for row in rows if row.method in COST_NOTES]
-    return [" ".join(notes)] if notes else []
+def row_in_words(row: MethodRow, split: str) -> str:
+    """Say in a paragraph what a run has shown."""
+    kind = kind_of_tasks(split)
+    return " ".join(fill_markdown("words.md", row=row, kind=kind, early=EARLY).split())
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Write a Markdown table whose first column is text and whose others are numbers."""
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def count_text(number: float) -> str:
-    """Write a mean of counts, without the decimal where it is a whole number."""
-    return f"{number:.1f}".removesuffix(".0")
-
-
-def _filled(columns: Sequence[Column], rows: Sequence[MethodRow]) -> str:
-    return plain_table([title for title, _ in columns], ([c(r) for _, c in columns] for r in rows))
-
-
-def _name(row: MethodRow) -> str:
-    return f"`{row.method}`"
-
-
-def _at_trial(cell: Callable[[Estimate, int], str], trial: int, row: MethodRow) -> str:
-    return cell(row.at_trial[trial], row.digits)
-
-
-def _with_seeds(found: Estimate, digits: int) -> str:
-    interval = "" if found.over_seeds is None else f" {_range(found.over_seeds, digits)}"
-    return f"{found.mean:.{digits}f}{interval}"
-
-
-def _with_tasks(found: Estimate, digits: int) -> str:
-    return f"{found.mean:.{digits}f} {_tasks_range(found, digits)}"
-
-
-def _tasks_range(found: Estimate, digits: int) -> str:
-    return _range(found.over_tasks, digits)
-
-
-def _signed(found: Estimate | None, digits: int) -> str:
-    if found is None:
-        return "-"
-    return f"{'+' if found.mean >= 0 else ''}{_with_seeds(found, digits)}"
-
-
-def _base_range(row: MethodRow) -> str:
-    return "-" if row.against_base is None else _range(row.against_base.over_tasks, row.digits)
-
-
-def _apart(other: str, row: MethodRow) -> str:
-    if (found := row.against.get(other)) is None:
-        return "-"
-    text = f"{found.mean:+.{row.digits}f}"
-    sure = all(interval.low > 0 or interval.high < 0 for interval in found.known)
-    return f"**{text}**" if sure else text
-
-
-def _parameters(row: MethodRow) -> str:
-    own, frozen = _number(row.expense.parameters, ","), row.expense.frozen_parameters
-    return f"{own} + {frozen / 1e6:.1f}M frozen" if frozen else own
-
-
-def _context(row: MethodRow) -> str:
-    expense = row.expense
-    if expense.context_steps is None:
-        return "-"
-    return f"{expense.input_steps:,} + {expense.retrieved_steps:,} = {expense.context_steps:,}"
-
-
-def _training(row: MethodRow) -> str:
-    expense = row.expense
-    return "-" if expense.updates is None else f"{expense.updates:,} x {expense.batch_size}"
-
-
-def _range(interval: Interval, digits: int) -> str:
-    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
-
-
-def _scaled(value: float | None, factor: float) -> str:
-    return "-" if value is None else f"{value * factor:,.2f}"
-
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    return "\n".join([table_head(head), *(f"| {' | '.join(line)} |" for line in rows)])
