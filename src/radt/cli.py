@@ -31,15 +31,17 @@ from radt.commands.hub import PullVerb, PushVerb
 from radt.commands.look import DiffVerb, EnvsVerb, ShowVerb
 from radt.commands.memory import (
     MemoryCompactVerb,
+    MemoryExportVerb,
+    MemoryImportVerb,
     MemoryInfoVerb,
+    MemoryReEmbedVerb,
     MemoryRepairVerb,
     MemoryVerifyVerb,
 )
-from radt.commands.memory_fill import MemoryExportVerb, MemoryImportVerb, MemoryReEmbedVerb
 from radt.commands.report import ReportVerb
 from radt.commands.runs import CollectVerb, RunVerb, TrainVerb
 from radt.commands.view import ViewVerb
-from radt.errors import RadtError
+from radt.errors import RadtError, RunError
 from radt.registry import UnknownNameError
 from radt.version import released
 
@@ -169,8 +171,6 @@ def refuse_empty(words: Sequence[str]) -> None:
     for before, word in pairwise(["radt", *words]):
         flag, equals, value = word.partition("=")
         if not word or (flag.startswith("--") and equals and not value):
-            from radt.experiments.run import RunError
-
             raise RunError(f"what follows {flag or before} is empty; say what is meant there")
 
 

@@ -91,7 +91,7 @@ def load(path: str | Path, device: str = "cpu") -> Loaded:
     )
 
 
-def load_method(path: str | Path, device: str = "cpu") -> Method:
+def method_at(path: str | Path, device: str = "cpu") -> Method:
     """Load a method alone, as a worker does that is only told where it lies."""
     return load(path, device).method
 

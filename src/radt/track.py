@@ -18,6 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from radt.errors import MissingError
+
 NAME, BAR, CLOCK = 9, 20, 5  # widths of what stands in front of the numbers
 
 
@@ -61,7 +63,7 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ImportError("TensorBoard is missing: pip install 'radt[tensorboard]'") from error
+            raise MissingError("TensorBoard is missing: pip install 'radt[tensorboard]'") from error
         self._writer = SummaryWriter(str(folder))
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
@@ -81,7 +83,7 @@ class WandB:
         try:
             import wandb
         except ImportError as error:
-            raise ImportError("W&B is missing: pip install 'radt[wandb]'") from error
+            raise MissingError("W&B is missing: pip install 'radt[wandb]'") from error
         self._run = wandb.init(project=project, name=name, config=config)
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:

@@ -21,7 +21,7 @@ from radt.engine.on_ray import guard, without_secrets
 from radt.envs.suite import SUITES
 from radt.experiments.evaluate import Trials
 from radt.experiments.shares import shared
-from radt.loading import load, load_method, shipped
+from radt.loading import load, method_at, shipped
 from radt.track import Tracker
 
 NODE: dict[str, Any] = {
@@ -94,6 +94,6 @@ def _evaluated(env: str, trials: int, engine: Engine) -> list[list[float]]:
     source, suite = shipped(env), SUITES[env]
     loaded = load(source)
     lived = Trials(suite, suite.eval_tasks, trials, loaded.rule, seed=0)
-    how = shared(engine, partial(load_method, source))
+    how = shared(engine, partial(method_at, source))
     returns: list[list[float]] = np.asarray(how(loaded.method, lived, Tracker()).returns).tolist()
     return returns

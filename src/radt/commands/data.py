@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Verb
+from radt.commands.flags import Verb, plain_columns
 
 if TYPE_CHECKING:
     from radt.data import DatasetCard
@@ -143,15 +143,11 @@ class ListVerb(Verb):
 
     def execute(self) -> None:
         """Look for manifests and print a table."""
-        from rich.table import Table
-
         from radt.data import home
 
         rows = list_datasets()
-        table = Table(
-            "environment", "source", "seed", "tasks", "transitions", box=None, pad_edge=False
-        )
-        table.add_column("folder", overflow="fold")
+        heads = ["environment", "source", "seed", "tasks", "transitions"]
+        table = plain_columns(heads, where="folder")
         for row in rows:
             counts = f"{row['tasks']:,}", f"{row['transitions']:,}"
             table.add_row(row["env"], row["source"], str(row["seed"]), *counts, row["folder"])

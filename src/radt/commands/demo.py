@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import ComputingVerb
+from radt.commands.flags import ComputingVerb, at_least
+from radt.errors import RunError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -58,17 +59,13 @@ class DemoVerb(ComputingVerb):
     def _demo(self) -> Demo:
         from radt.demo import Demo
         from radt.envs.suite import SUITES, DrawnSuite
-        from radt.experiments.run import RunError
         from radt.loading import load, shipped
 
         suite = SUITES[self.env]
         if not isinstance(suite, DrawnSuite):
             raise RunError(f"the demo draws grids, which {self.env} is not; see `radt envs`")
-        for name in ("trials", "goals"):
-            if getattr(self, name) < 1:
-                raise RunError(f"--{name} must be at least 1, not {getattr(self, name)}")
-        if self.seed < 0:
-            raise RunError(f"--seed must be at least 0, not {self.seed}")
+        at_least(1, trials=self.trials, goals=self.goals)
+        at_least(0, seed=self.seed)
         if self.goals > (most := len(suite.eval_tasks)):
             raise RunError(
                 f"--goals {self.goals} is too many: {self.env} has {most} goals never seen"

@@ -16,6 +16,7 @@ from typing import Any
 
 from radt.commands.data import list_datasets
 from radt.commands.flags import ComputingVerb
+from radt.errors import RunError
 
 NEEDED = ("radt", "torch", "numpy", "gymnasium", "h5py", "safetensors", "tyro", "rich", "scipy")
 EXTRAS = {
@@ -34,8 +35,6 @@ class DoctorVerb(ComputingVerb):
 
     def execute(self) -> None:
         """Look, test, print; end with an error if a test fails."""
-        from radt.experiments.run import RunError
-
         values: dict[str, Any] = {
             "python": platform.python_version(),
             "installed": {name: installed(name) for name in NEEDED},

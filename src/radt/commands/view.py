@@ -14,6 +14,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from radt.commands.flags import ComputingVerb
+from radt.errors import RunError
 
 PORT = 8765
 
@@ -41,8 +42,6 @@ class ViewVerb(ComputingVerb):
         """Serve the page until Ctrl-C."""
         import torch
 
-        from radt.experiments.run import RunError
-
         if self.folder is not None and not self.folder.is_dir():
             raise RunError(f"{self.folder} is no folder; give the folder of a run, or of several")
         try:
@@ -57,7 +56,6 @@ class ViewVerb(ComputingVerb):
             serve(library, self._listener(), self._announce)
 
     def _listener(self) -> socket.socket:
-        from radt.experiments.run import RunError
         from radt.viewer.server import listen
 
         if not 0 <= self.port <= 65535:

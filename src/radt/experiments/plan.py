@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,6 @@ class Phase:
     megabytes: float
     where: str
     done: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
 
 
 def plan_run(config: RunConfig, out: Path) -> list[Phase]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from radt.config import RunConfig
-from radt.experiments.measured import validations
 from radt.experiments.presets import changed, in_flags
+from radt.experiments.provenance import validations
 from radt.files import atomic_write
 from radt.metrics import EARLY
 from radt.plots.records import Record, kind_of_tasks

@@ -8,7 +8,7 @@ import numpy as np
 
 from radt.experiments.compare import any_config
 from radt.experiments.evaluate import load_method
-from radt.experiments.measured import read_log
+from radt.experiments.provenance import read_log
 from radt.experiments.run import CHECKPOINT, RESULT, Run
 from radt.methods import METHODS
 from radt.metrics import late_score

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from radt.agent import EXPLORED, Agent
 from radt.envs.suite import TaskSuite
-from radt.experiments.witness import Part, Witness
+from radt.experiments.witness import Segment, Witness
 from radt.icl import env_seed
 from radt.loading import Loaded
 from radt.viewer.scene import Scene
@@ -187,7 +187,7 @@ class LiveRun:
         return [{"event": "steps", **columns(part, self.scene, states, rewards)}]
 
 
-def columns(part: Part, scene: Scene, states: Any, rewards: Any) -> dict[str, Any]:
+def columns(part: Segment, scene: Scene, states: Any, rewards: Any) -> dict[str, Any]:
     """Describe steps of a trial for the page; states and rewards are the trial's so far, [T]."""
     return {
         "trial": part.trial,
