@@ -23,12 +23,14 @@ from radt.data import Dataset
 from radt.data.manifest import MANIFEST
 from radt.distributed import joined
 from radt.engine import Engine
+from radt.errors import RunError
 from radt.experiments import evaluate as evaluating
 from radt.experiments import run as runs
 from radt.experiments import train as training
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import CHECKPOINT, RESULT, Run, RunError
+from radt.experiments.run import CHECKPOINT, RESULT, Run
+from radt.experiments.run import collect as collect
 from radt.experiments.shares import shared
 from radt.experiments.trace import tracing
 from radt.files import locked
@@ -55,13 +57,6 @@ def compose_checked(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]
         return compose(layers)
     except ValueError as error:
         raise RunError(str(error)) from error
-
-
-def collect(
-    config: RunConfig, workers: int = 2, quiet: bool = True, engine: Engine | None = None
-) -> Path:
-    """Make the dataset that the config asks for, unless it exists, and return its folder."""
-    return runs.collect(config, workers, quiet, engine)
 
 
 def train(
