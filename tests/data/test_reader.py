@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -234,18 +235,17 @@ def test_ram_is_used_only_if_half_of_what_is_free_is_enough(
 
 
 def test_few_files_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_OPEN_FILES", 2)
-    monkeypatch.setattr(store, "_handles", {})
+    few = lru_cache(maxsize=2)(store._opened.__wrapped__)
+    monkeypatch.setattr(store, "_opened", few)
     write_dataset(tmp_path, tasks=range(6))
     disk, ram = (Dataset.open(tmp_path, in_memory=mode) for mode in (False, True))
     rows = np.arange(len(disk))
     assert_same(disk.windows(rows, rows * 0, 9), ram.windows(rows, rows * 0, 9))
-    (mine,) = store._handles.values()
-    assert len(mine.tasks) == 2
+    assert few.cache_info().currsize == 2
 
 
 def test_threads_may_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_OPEN_FILES", 1)
+    monkeypatch.setattr(store, "_opened", lru_cache(maxsize=1)(store._opened.__wrapped__))
     write_dataset(tmp_path)
     disk, ram = (Dataset.open(tmp_path, in_memory=mode) for mode in (False, True))
     failures: list[BaseException] = []
@@ -268,8 +268,9 @@ def test_threads_may_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def _child(dataset: Dataset, connection) -> None:
+    before = store._opened.cache_info().misses
     batch = dataset.windows([0, 3], [0, 0], 9)
-    connection.send((batch.states.numpy().tolist(), set(store._handles), os.getpid()))
+    connection.send((batch.states.numpy().tolist(), store._opened.cache_info().misses - before))
 
 
 @pytest.mark.parametrize(("method", "workers"), [("fork", 3), ("spawn", 1)])
@@ -283,11 +284,11 @@ def test_every_worker_opens_its_own_handles(tmp_path: Path, method: str, workers
         worker = context.Process(target=_child, args=(dataset, theirs))
         worker.start()
         assert ours.poll(60)
-        states, owners, process = ours.recv()
+        states, opened = ours.recv()
         worker.join()
         assert worker.exitcode == 0
         assert states == expected.states.tolist()
-        assert owners == {process}
+        assert opened == len({int(dataset.episodes.task[row]) for row in (0, 3)})
         assert_same(dataset.windows([0, 3], [0, 0], 9), expected)
 
 
