@@ -12,10 +12,7 @@ from radt.commands.flags import ComputingVerb, at_least
 from radt.errors import RunError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from radt.demo import Demo
-    from radt.icl import ICLResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +39,7 @@ class DemoVerb(ComputingVerb):
         """Play, drawing if there is a terminal to draw on, and print the returns."""
         from rich.console import Console
 
-        from radt.demo import play
+        from radt.demo import play, show_returns
 
         demo = self._demo()
         console = Console(stderr=self.common.json)
@@ -77,26 +74,3 @@ class DemoVerb(ComputingVerb):
                 f"of {self.env}; name the environment: radt demo {loaded.card.env}"
             )
         return Demo(loaded, suite, self.goals, self.trials, self.seed)
-
-
-def show_returns(demo: Demo, result: ICLResult) -> list[RenderableType]:
-    """Show the mean return and the goals found, trial by trial, and what is possible."""
-    import numpy as np
-    from rich.table import Table
-
-    from radt.demo import bars
-    from radt.envs.suite import found_above
-    from radt.metrics import found_by
-
-    best = float(np.mean([demo.suite.optimal_return(task) for task in demo.tasks]))
-    count = len(demo.tasks)
-    table = Table("trial", "mean return", "goals found", box=None, pad_edge=False)
-    means = result.returns.mean(axis=0)
-    found = found_by(result.returns, found_above(demo.suite, demo.tasks))
-    for trial, (mean, known) in enumerate(zip(means, found, strict=True), start=1):
-        table.add_row(f"{trial:5d}", f"{mean:11.1f}", f"{known:5d} of {count}")
-    line = (
-        f"{bars(means, best)}  the first trial earns {means[0]:.1f}, the last {means[-1]:.1f}; "
-        f"who knew the goals would earn {best:.1f}"
-    )
-    return [table, line]
