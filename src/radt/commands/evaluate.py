@@ -20,7 +20,6 @@ from radt.metrics import after_finding, decimals, found_by, late_score
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from radt.envs.suite import TaskSuite
     from radt.experiments.evaluate import Trials
     from radt.loading import Loaded
 
@@ -110,23 +109,18 @@ class EvaluateVerb(EngineVerb):
         report(self.source)
         self.common.answer({"out": str(self.source), **record}, *show_result(record, self.source))
 
-    def _suite(self, loaded: Loaded) -> TaskSuite:
+    def _trials(self, loaded: Loaded) -> Trials:
+        """Say what is lived through; a run's own number of trials is the usual one."""
         from radt.envs.suite import SUITES
+        from radt.experiments.compare import read_config
+        from radt.experiments.evaluate import Trials
 
-        suite = SUITES[self.env or loaded.card.env]
+        suite, count = SUITES[self.env or loaded.card.env], self.trials
         if suite.spaces != loaded.card.spaces:
             raise RunError(
                 f"{suite.name} has other spaces than {loaded.card.env}, which {self.source} was "
                 "trained on; choose an environment with the same states, actions and horizon"
             )
-        return suite
-
-    def _trials(self, loaded: Loaded) -> Trials:
-        """Say what is lived through; a run's own number of trials is the usual one."""
-        from radt.experiments.compare import read_config
-        from radt.experiments.evaluate import Trials
-
-        suite, count = self._suite(loaded), self.trials
         if count is None:
             own = (self.source / "config.json").is_file()
             count = read_config(self.source).evaluate.trials if own else suite.trials

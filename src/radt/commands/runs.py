@@ -149,14 +149,12 @@ class CollectVerb(EngineVerb, RunWords):
     def execute(self) -> None:
         """Collect and describe what was collected."""
         from radt.api import collect
-        from radt.commands.data import card_values
-        from radt.data import Dataset, card, render
+        from radt.commands.data import described_dataset
 
         config, _ = self.compose()
         with self.opened() as engine:
             folder = collect(config, self.common.workers, self.common.quiet, engine)
-        measured = card(Dataset.open(folder))
-        self.common.answer(card_values(folder, measured), render(measured), f"[dim]{folder}[/]")
+        self.common.answer(*described_dataset(folder), f"[dim]{folder}[/]")
 
 
 @dataclass(frozen=True, kw_only=True)
