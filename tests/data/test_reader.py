@@ -190,20 +190,18 @@ def test_a_task_without_a_complete_episode_is_kept_but_has_no_rows(
 def test_wrong_requests_say_what_is_wrong(tmp_path: Path, in_memory: bool) -> None:
     write_dataset(tmp_path)
     dataset = Dataset.open(tmp_path, in_memory=in_memory)
-    length = int(dataset.episodes.length[0])
-    with pytest.raises(ValueError, match=rf"0 <= start < length; got start {length}"):
-        dataset.windows([0], [length], 5)
-    with pytest.raises(ValueError, match="got start -1"):
-        dataset.windows([0, 0], [0, -1], 5)
-    with pytest.raises(ValueError, match="at least 1"):
-        dataset.windows([0], [0], 0)
-    with pytest.raises(ValueError, match="two lists of one length"):
-        dataset.windows([0, 1], [0], 5)
-    with pytest.raises(ValueError, match="whole numbers"):
-        dataset.windows([0.5], [0], 5)
-    for row in (-1, len(dataset)):
-        with pytest.raises(IndexError, match="episode rows"):
-            dataset.windows([row], [0], 5)
+    behind = int(dataset.episodes.length[0])
+    for rows, start, length, message in (
+        ([0], [behind], 5, rf"0 <= start < length; got start {behind}"),
+        ([0, 0], [0, -1], 5, "got start -1"),
+        ([0], [0], 0, "at least 1"),
+        ([0, 1], [0], 5, "two lists of one length"),
+        ([0.5], [0], 5, "whole numbers"),
+        ([-1], [0], 5, "episode rows"),
+        ([len(dataset)], [0], 5, "episode rows"),
+    ):
+        with pytest.raises((ValueError, IndexError), match=message):
+            dataset.windows(rows, start, length)
     with pytest.raises(ValueError, match=r"tasks \[9\] are not in this dataset"):
         dataset.select([9])
     with pytest.raises(ValueError, match="at least one task"):
