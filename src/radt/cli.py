@@ -17,7 +17,6 @@ from radt.commands import (
     bench,
     compare,
     data,
-    demo,
     doctor,
     evaluate,
     hub,
@@ -25,7 +24,7 @@ from radt.commands import (
     memory,
     report,
     runs,
-    view,
+    watch,
 )
 from radt.commands.flags import Verb, say
 from radt.errors import RadtError, RunError
@@ -111,8 +110,8 @@ An environment, embedder or method of your own, each in one file that registers 
                 "distributed": bench.BenchDistributedVerb,
             },
         ),
-        "demo": demo.DemoVerb,
-        "view": view.ViewVerb,
+        "demo": watch.DemoVerb,
+        "view": watch.ViewVerb,
     },
 )
 STYLE = (FlagCreatePairsOff, OmitArgPrefixes, DisallowNone)

@@ -252,6 +252,7 @@ def test_equal_time_becomes_a_number_of_updates(
     assert paces == ["dt"]
 
 
+@pytest.mark.usefixtures("without_reports")
 def test_a_room_with_equal_time_alone_tells_of_it_in_its_own_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from radt.checkpoint import untrained
 from radt.envs.suite import found_above
 from radt.errors import RunError
 from radt.experiments.evaluate import live
-from radt.experiments.questions import scores, trained, weights_file, write_answer
+from radt.experiments.questions import read_weights, scores, weights_file, write_answer
 from radt.methods import METHODS, Method
 from radt.methods.method import Actor
 from radt.methods.novelty import Novelty
@@ -115,7 +115,7 @@ def main(
         tasks: the first so many of the unseen ones; usually all.
     """
     torch.set_num_threads(1)
-    method, card, usual = trained(weights, trials)
+    method, card, usual = read_weights(weights, trials)
     if card.env != env:
         raise RunError(f"{weights} holds {card.method} for {card.env}; give a run in {env}")
     rolled = replace(usual, tasks=usual.tasks[:tasks])

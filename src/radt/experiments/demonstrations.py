@@ -18,7 +18,7 @@ import tyro
 
 from radt.errors import RunError
 from radt.experiments.evaluate import live, optima
-from radt.experiments.questions import trained, write_answer
+from radt.experiments.questions import read_weights, write_answer
 from radt.memory.demonstrations import from_oracle
 from radt.track import Tracker
 
@@ -51,7 +51,7 @@ def main(
 
 def with_demonstrations(path: Path, count: int, k: int, noise: float) -> dict[str, Any]:
     """Fill a memory with k episodes of each unseen task and see what a trained agent earns."""
-    method, card, trials = trained(path, count)
+    method, card, trials = read_weights(path, count)
     own = method.actor(1).memory
     if own is None:
         raise RunError(f"{path} is trained with {card.method}, which has no memory to fill")

@@ -30,7 +30,7 @@ def weights_file(place: Path) -> Path:
     return place / CHECKPOINT if place.is_dir() else place
 
 
-def trained(place: Path, trials: int | None = None) -> tuple[Method, Card, Trials]:
+def read_weights(place: Path, trials: int | None = None) -> tuple[Method, Card, Trials]:
     """Load a run or a checkpoint, and say what its evaluation rolls out on unseen tasks."""
     file = weights_file(place)
     method, card = load_checkpoint(file)
