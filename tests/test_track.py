@@ -64,7 +64,7 @@ def test_the_bar_shows_phase_and_numbers(capfd: pytest.CaptureFixture[str]) -> N
     assert "10/10" in shown.err
 
 
-def test_a_narrow_terminal_shows_whole_words_and_what_is_done_says_so(
+def test_a_narrow_terminal_cuts_the_last_number_and_what_is_done_says_so(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -72,7 +72,9 @@ def test_a_narrow_terminal_shows_whole_words_and_what_is_done_says_so(
     tracker.start("prepare", total=1)
     tracker.log(1, cut=160_000, cut_return=23.25, rewarded=35_000, rewarded_return=80.5)
     tracker.finish()
-    assert capfd.readouterr().err.rstrip().endswith("1/1 00:00 cut 160,000  cut_return 23.25")
+    (line,) = capfd.readouterr().err.rstrip().splitlines()
+    assert "1/1 00:00 cut 160,000  cut_return 23.25" in line
+    assert line.rstrip().endswith("…")
     tracker.start("train", total=10, done=10)
     tracker.finish()
     assert capfd.readouterr().err.rstrip().endswith("done")
