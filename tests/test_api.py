@@ -86,9 +86,9 @@ def test_every_public_name_is_there() -> None:
 def test_a_preset_takes_changes_and_refuses_unknown_names() -> None:
     config = radt.preset(ENV, "ra-dt", "smoke", "learn.updates=9", "seed=4")
     assert (config.learn.updates, config.seed, config.method) == (9, 4, "ra-dt")
-    with pytest.raises(RunError, match="updates"):
+    with pytest.raises(radt.RadtError, match="updates"):
         radt.preset(ENV, "ra-dt", "smoke", "learn.updatse=9")
-    with pytest.raises(RunError, match="multiple of batch_size"):
+    with pytest.raises(radt.RadtError, match="multiple of batch_size"):
         radt.preset(ENV, "ra-dt", "smoke", "collect.n_steps=100")
     with pytest.raises(UnknownNameError, match="dark-room-10x10"):
         radt.preset("dark-rom-10x10")

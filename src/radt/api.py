@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from radt.config import Layer, RunConfig, compose, overrides
+from radt.config import RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
 from radt.distributed import joined
@@ -48,15 +48,7 @@ class BusyError(RunError):
 
 def preset(env: str, method: str = "ra-dt+", budget: str = "laptop", *sets: str) -> RunConfig:
     """Return the config that names stand for, changed by texts such as `learn.updates=100`."""
-    return compose_checked(preset_layers(env, method, budget, overrides(sets)))[0]
-
-
-def compose_checked(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
-    """Compose layers; a value that its own record refuses is an error of the run."""
-    try:
-        return compose(layers)
-    except ValueError as error:
-        raise RunError(str(error)) from error
+    return compose(preset_layers(env, method, budget, overrides(sets)))[0]
 
 
 def train(

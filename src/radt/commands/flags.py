@@ -153,9 +153,9 @@ class RunWords(Verb):
 
     def compose(self) -> tuple[RunConfig, dict[str, str]]:
         """Lay the presets, the file, `--set` and the flags over each other."""
-        from radt.api import compose_checked
+        from radt.config import compose
 
-        return compose_checked(self.layers())
+        return compose(self.layers())
 
     def layers(self) -> list[Layer]:
         """Return the layers of the run's config, the last one winning."""
