@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from radt.data.manifest import MANIFEST, is_plain_name
+from radt.data.manifest import MANIFEST, check_name_and_hash
 from radt.errors import RadtError
 from radt.experiments.run import CHECKPOINT, RESULT
 from radt.files import atomic_write, sha256
@@ -48,12 +48,9 @@ class HeldFile:
     sha256: str
 
     def __post_init__(self) -> None:
-        if not is_plain_name(self.name):
-            raise ValueError(f"{self.name!r} is not a plain file name")
+        check_name_and_hash(self.name, self.sha256)
         if not 0 <= self.bytes <= MAX_FILE_BYTES:
             raise ValueError(f"{self.name} cannot have {self.bytes} bytes")
-        if not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
-            raise ValueError(f"the sha256 of {self.name} must be 64 hexadecimal digits")
 
     @classmethod
     def at(cls, path: Path) -> HeldFile:

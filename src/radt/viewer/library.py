@@ -81,8 +81,7 @@ class Library:
             raise CheckpointError(
                 f"{source.name} has no weights, so nothing can live there; train it with `radt run`"
             )
-        stat = source.weights.stat()
-        return _load(source.weights, self.device, stat.st_mtime_ns, stat.st_size)
+        return _load(source.weights, self.device, _stamp(source.weights))
 
     def trace(self, source_id: str, number: int) -> Path:
         """Return a trace of a run by its place in the list."""
@@ -131,19 +130,22 @@ def _is_inside(path: Path, root: Path) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, device: str, modified: int, size: int) -> Loaded:
+def _load(path: Path, device: str, stamp: tuple[int, int]) -> Loaded:
     return load(path, device)
 
 
 def contents_of(path: Path) -> Contents:
     """Read what a trace holds, or what was read before if it did not change."""
-    stat = path.stat()
-    return _contents(path, stat.st_mtime_ns, stat.st_size)
+    return _contents(path, _stamp(path))
 
 
 @lru_cache(maxsize=16)
-def _contents(path: Path, modified: int, size: int) -> Contents:
+def _contents(path: Path, stamp: tuple[int, int]) -> Contents:
     return read_contents(path)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    return path.stat().st_mtime_ns, path.stat().st_size
 
 
 def suites_for(loaded: Loaded) -> list[TaskSuite]:
