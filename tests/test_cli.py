@@ -23,7 +23,8 @@ from radt import cli
 from radt.checkpoint import read_tensors
 from radt.commands import doctor
 from radt.commands.look import EnvsVerb
-from radt.demo import Demo, bars, grid_view, play
+from radt.data.stats import sparkline
+from radt.demo import Demo, grid_view, play
 from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite
 from radt.loading import load
 from radt.methods import METHODS
@@ -427,7 +428,7 @@ def test_the_demo_draws_grids(finished: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_bars_fill_from_nothing_to_the_best() -> None:
-    assert bars(np.array([0.0, 50.0, 100.0, 200.0]), 100.0) == "▁▅██"
+    assert sparkline([0.0, 50.0, 100.0, 200.0], 0.0, 100.0) == "▁▅██"
 
 
 def test_the_key_is_shown_until_it_is_taken(finished: Path) -> None:

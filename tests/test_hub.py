@@ -19,8 +19,7 @@ import radt
 from radt import cli
 from radt.data import DataError, Dataset, read_manifest
 from radt.hub import HubError, pull, push
-from radt.hub.contents import CARD, CONTENTS
-from radt.hub.repository import HubRepository, open_repository, without_secrets
+from radt.hub.repository import CARD, CONTENTS, HubRepository, open_repository, redacted
 from radt.plots.source import keep_data_facts
 from tests.data.histories import write_dataset
 
@@ -352,6 +351,6 @@ def test_the_token_is_never_shown(
 
 
 def test_secrets_are_cut_out_of_texts() -> None:
-    assert without_secrets("ask hf_abcDEF123, please") == "ask ***, please"
-    assert without_secrets("http://me:pw@host/x") == "http://***host/x"
-    assert without_secrets("me/x is gone") == "me/x is gone"
+    assert redacted("ask hf_abcDEF123, please") == "ask ***, please"
+    assert redacted("http://me:pw@host/x") == "http://***host/x"
+    assert redacted("me/x is gone") == "me/x is gone"

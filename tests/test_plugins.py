@@ -218,7 +218,7 @@ def test_two_files_of_one_name_are_refused(plug: Plug, tmp_path: Path) -> None:
 def test_a_package_that_cannot_be_plugged_in_says_why(
     monkeypatch: pytest.MonkeyPatch, point: EntryPoint, said: str
 ) -> None:
-    monkeypatch.setattr(registry, "installed", lambda kind: (point,) if kind == "methods" else ())
+    monkeypatch.setattr(registry, "offered", lambda kind: (point,) if kind == "methods" else ())
     with pytest.raises(PluginError, match=f"the method '{point.name}' .*{said}.*uninstall"):
         METHODS[point.name]
     assert point.name in METHODS.names()

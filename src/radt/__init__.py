@@ -12,8 +12,6 @@ Importing radt registers its environments with Gymnasium and loads nothing heavy
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import radt.envs  # registers the environments  # noqa: F401
@@ -22,13 +20,15 @@ if TYPE_CHECKING:
     from radt.agent import Agent
     from radt.api import collect, evaluate, preset, run, train
     from radt.config import RunConfig
+    from radt.errors import RadtError
     from radt.loading import Loaded, load, shipped
 
 _HOMES = {
     "Agent": "radt.agent",
     "Loaded": "radt.loading",
+    "RadtError": "radt.errors",
     "RunConfig": "radt.config",
-    "collect": "radt.collect",  # the subpackage, which can be called: see below
+    "collect": "radt.collect",  # the subpackage, which can be called
     "evaluate": "radt.api",
     "load": "radt.loading",
     "preset": "radt.api",
@@ -40,6 +40,7 @@ _HOMES = {
 __all__ = [
     "Agent",
     "Loaded",
+    "RadtError",
     "RunConfig",
     "collect",
     "evaluate",
@@ -63,25 +64,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _CollectPackage(ModuleType):
-    """Lets `radt.collect(config)` stand beside `from radt.collect import CollectConfig`."""
-
-    def __call__(self, config: RunConfig, workers: int = 2, quiet: bool = True) -> Any:
-        """Make the dataset that the config asks for, unless it exists, and return its folder."""
-        from radt.api import collect
-
-        return collect(config, workers, quiet)
-
-
-class _Package(ModuleType):
-    """The module `radt`, which the import system tells of each subpackage it has loaded."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "collect" and isinstance(value, ModuleType):
-            value.__class__ = _CollectPackage
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -18,17 +18,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from radt.config import Layer, RunConfig, compose, overrides
+from radt.config import RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
 from radt.distributed import joined_group
 from radt.engine import Engine
+from radt.errors import RunError
 from radt.experiments import evaluate as evaluating
 from radt.experiments import run as runs
 from radt.experiments import train as training
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import CHECKPOINT, RESULT, Run, RunError
+from radt.experiments.run import CHECKPOINT, RESULT, Run
+from radt.experiments.run import collect as collect
 from radt.experiments.shares import shared
 from radt.experiments.trace import tracing
 from radt.files import locked
@@ -46,22 +48,7 @@ class BusyError(RunError):
 
 def preset(env: str, method: str = "ra-dt+", budget: str = "laptop", *sets: str) -> RunConfig:
     """Return the config that names stand for, changed by texts such as `learn.updates=100`."""
-    return compose_checked(preset_layers(env, method, budget, overrides(sets)))[0]
-
-
-def compose_checked(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
-    """Compose layers; a value that its own record refuses is an error of the run."""
-    try:
-        return compose(layers)
-    except ValueError as error:
-        raise RunError(str(error)) from error
-
-
-def collect(
-    config: RunConfig, workers: int = 2, quiet: bool = True, engine: Engine | None = None
-) -> Path:
-    """Make the dataset that the config asks for, unless it exists, and return its folder."""
-    return runs.collect(config, workers, quiet, engine)
+    return compose(preset_layers(env, method, budget, overrides(sets)))[0]
 
 
 def train(

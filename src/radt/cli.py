@@ -12,34 +12,22 @@ from typing import Annotated, Any, Union
 import tyro
 from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, subcommand
 
-from radt.commands.analyse import AttentionVerb, DelusionsVerb, RetrievalVerb, VisitsVerb
-from radt.commands.bench import (
-    BenchCollectVerb,
-    BenchDecideVerb,
-    BenchDistributedVerb,
-    BenchEvaluateVerb,
-    BenchMemoryVerb,
-    BenchTrainVerb,
+from radt.commands import (
+    analyse,
+    bench,
+    compare,
+    data,
+    doctor,
+    evaluate,
+    hub,
+    look,
+    memory,
+    report,
+    runs,
+    watch,
 )
-from radt.commands.compare import CompareVerb
-from radt.commands.data import CurvesVerb, InfoVerb, ListVerb, VerifyVerb
-from radt.commands.demo import DemoVerb
-from radt.commands.doctor import DoctorVerb
-from radt.commands.evaluate import EvaluateVerb
 from radt.commands.flags import Verb, say
-from radt.commands.hub import PullVerb, PushVerb
-from radt.commands.look import DiffVerb, EnvsVerb, ShowVerb
-from radt.commands.memory import (
-    MemoryCompactVerb,
-    MemoryInfoVerb,
-    MemoryRepairVerb,
-    MemoryVerifyVerb,
-)
-from radt.commands.memory_fill import MemoryExportVerb, MemoryImportVerb, MemoryReEmbedVerb
-from radt.commands.report import ReportVerb
-from radt.commands.runs import CollectVerb, RunVerb, TrainVerb
-from radt.commands.view import ViewVerb
-from radt.errors import RadtError
+from radt.errors import RadtError, RunError
 from radt.registry import UnknownNameError
 from radt.version import released
 
@@ -67,54 +55,63 @@ An environment, embedder or method of your own, each in one file that registers 
   RADT_PLUGINS=mine.py:more.py radt run mine --budget smoke
 """,
     {
-        "run": RunVerb,
-        "collect": CollectVerb,
-        "train": TrainVerb,
-        "evaluate": EvaluateVerb,
-        "compare": CompareVerb,
-        "report": ReportVerb,
+        "run": runs.RunVerb,
+        "collect": runs.CollectVerb,
+        "train": runs.TrainVerb,
+        "evaluate": evaluate.EvaluateVerb,
+        "compare": compare.CompareVerb,
+        "report": report.ReportVerb,
         "analyse": Menu(
             "Look inside a run: attention, visits, delusions, retrieval.",
             {
-                "attention": AttentionVerb,
-                "visits": VisitsVerb,
-                "delusions": DelusionsVerb,
-                "retrieval": RetrievalVerb,
+                "attention": analyse.AttentionVerb,
+                "visits": analyse.VisitsVerb,
+                "delusions": analyse.DelusionsVerb,
+                "retrieval": analyse.RetrievalVerb,
             },
         ),
         "data": Menu(
             "Look at datasets: info, curves, verify, list.",
-            {"info": InfoVerb, "curves": CurvesVerb, "verify": VerifyVerb, "list": ListVerb},
+            {
+                "info": data.InfoVerb,
+                "curves": data.CurvesVerb,
+                "verify": data.VerifyVerb,
+                "list": data.ListVerb,
+            },
         ),
         "memory": Menu(
             "Look after memories: info, verify, repair, compact, export, import, re-embed.",
             {
-                "info": MemoryInfoVerb,
-                "verify": MemoryVerifyVerb,
-                "repair": MemoryRepairVerb,
-                "compact": MemoryCompactVerb,
-                "export": MemoryExportVerb,
-                "import": MemoryImportVerb,
-                "re-embed": MemoryReEmbedVerb,
+                "info": memory.MemoryInfoVerb,
+                "verify": memory.MemoryVerifyVerb,
+                "repair": memory.MemoryRepairVerb,
+                "compact": memory.MemoryCompactVerb,
+                "export": memory.MemoryExportVerb,
+                "import": memory.MemoryImportVerb,
+                "re-embed": memory.MemoryReEmbedVerb,
             },
         ),
-        "hub": Menu("Share runs and datasets: push, pull.", {"push": PushVerb, "pull": PullVerb}),
-        "envs": EnvsVerb,
-        "config": Menu("Look at configs: show, diff.", {"show": ShowVerb, "diff": DiffVerb}),
-        "doctor": DoctorVerb,
+        "hub": Menu(
+            "Share runs and datasets: push, pull.", {"push": hub.PushVerb, "pull": hub.PullVerb}
+        ),
+        "envs": look.EnvsVerb,
+        "config": Menu(
+            "Look at configs: show, diff.", {"show": look.ShowVerb, "diff": look.DiffVerb}
+        ),
+        "doctor": doctor.DoctorVerb,
         "bench": Menu(
             "Measure speed: collect, train, decide, evaluate, memory, distributed.",
             {
-                "collect": BenchCollectVerb,
-                "train": BenchTrainVerb,
-                "decide": BenchDecideVerb,
-                "evaluate": BenchEvaluateVerb,
-                "memory": BenchMemoryVerb,
-                "distributed": BenchDistributedVerb,
+                "collect": bench.BenchCollectVerb,
+                "train": bench.BenchTrainVerb,
+                "decide": bench.BenchDecideVerb,
+                "evaluate": bench.BenchEvaluateVerb,
+                "memory": bench.BenchMemoryVerb,
+                "distributed": bench.BenchDistributedVerb,
             },
         ),
-        "demo": DemoVerb,
-        "view": ViewVerb,
+        "demo": watch.DemoVerb,
+        "view": watch.ViewVerb,
     },
 )
 STYLE = (FlagCreatePairsOff, OmitArgPrefixes, DisallowNone)
@@ -169,8 +166,6 @@ def refuse_empty(words: Sequence[str]) -> None:
     for before, word in pairwise(["radt", *words]):
         flag, equals, value = word.partition("=")
         if not word or (flag.startswith("--") and equals and not value):
-            from radt.experiments.run import RunError
-
             raise RunError(f"what follows {flag or before} is empty; say what is meant there")
 
 

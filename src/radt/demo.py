@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from radt.agent import Agent
+from radt.data.stats import sparkline
 from radt.envs.render import GridView, print_grid
-from radt.envs.suite import DrawnSuite
+from radt.envs.suite import DrawnSuite, found_above
 from radt.icl import ICLResult, in_context_learning
 from radt.loading import Loaded
+from radt.metrics import found_by
 
 SECONDS_PER_FRAME = 0.07
-BARS = "▁▂▃▄▅▆▇█"
 HIDDEN = "◆ goal and ◇ key or other goals, which it cannot see"
 LEGEND = f"● agent  {HIDDEN}  ○ start  • trail  ▁█ return of each trial"
 
@@ -42,6 +42,11 @@ class Demo:
         """The unseen tasks that are played."""
         return self.suite.eval_tasks[: self.goals]
 
+    @property
+    def optimum(self) -> float:
+        """The mean return of whoever knew the goals."""
+        return float(np.mean([self.suite.optimal_return(task) for task in self.tasks]))
+
 
 def play(demo: Demo, console: Console | None = None) -> ICLResult:
     """Let the agent live through its trials, drawn on a console if one is given."""
@@ -51,19 +56,14 @@ def play(demo: Demo, console: Console | None = None) -> ICLResult:
     with contextlib.closing(env):
         if console is None:
             return in_context_learning(agent, env, demo.trials, demo.seed)
-        with _stage(demo, console) as stage:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            drawing = Drawing(demo, live)
             return in_context_learning(
-                agent, env, demo.trials, demo.seed, stage.after_step, stage.after_trial
+                agent, env, demo.trials, demo.seed, drawing.after_step, drawing.after_trial
             )
 
 
-@contextlib.contextmanager
-def _stage(demo: Demo, console: Console) -> Iterator[Stage]:
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield Stage(demo, live)
-
-
-class Stage:
+class Drawing:
     """Draws some of the moments that it is shown."""
 
     def __init__(self, demo: Demo, live: Live) -> None:
@@ -92,20 +92,20 @@ class Stage:
         title = f"trial {trial} of {self.demo.trials}: goals never seen, no weight changes"
         means = self._finished.mean(axis=0) if self._finished.size else np.zeros(0)
         latest = f"{means[-1]:5.1f}" if means.size else "    -"
-        best = float(np.mean([self.demo.suite.optimal_return(task) for task in self.demo.tasks]))
+        best = self.demo.optimum
         mean = f"mean of {len(self.demo.tasks)} goals {latest} of {best:.1f}  "
         return Group(
             Text(title, style="bold"),
             grids,
             Text(LEGEND, style="dim"),
-            Text.assemble((mean, "bold"), (bars(means, best), "green")),
+            Text.assemble((mean, "bold"), (sparkline(means, 0.0, best), "green")),
         )
 
     def _goal(self, agent: Agent, slot: int) -> RenderableType:
         returns = self._finished[slot]
         grid = Text.from_ansi(print_grid(grid_view(self.demo, agent, slot)))
         top = self.demo.suite.optimal_return(self.demo.tasks[slot])
-        return Group(grid, Text.assemble((bars(returns, top), "green")))
+        return Group(grid, Text.assemble((sparkline(returns, 0.0, top), "green")))
 
 
 def grid_view(demo: Demo, agent: Agent, slot: int) -> GridView:
@@ -115,7 +115,15 @@ def grid_view(demo: Demo, agent: Agent, slot: int) -> GridView:
     return demo.suite.view(demo.tasks[slot], states, rewards)
 
 
-def bars(values: NDArray[np.float64], top: float) -> str:
-    """Draw each value as one bar from 0 to `top`."""
-    levels = np.clip(values / max(top, 1e-9), 0.0, 1.0) * (len(BARS) - 1)
-    return "".join(BARS[level] for level in levels.round().astype(int))
+def show_returns(demo: Demo, result: ICLResult) -> list[RenderableType]:
+    """Show the mean return and the goals found, trial by trial, and what is possible."""
+    table = Table("trial", "mean return", "goals found", box=None, pad_edge=False)
+    means, best = result.returns.mean(axis=0), demo.optimum
+    found = found_by(result.returns, found_above(demo.suite, demo.tasks))
+    for trial, (mean, known) in enumerate(zip(means, found, strict=True), start=1):
+        table.add_row(f"{trial:5d}", f"{mean:11.1f}", f"{known:5d} of {len(demo.tasks)}")
+    line = (
+        f"{sparkline(means, 0.0, best)}  the first trial earns {means[0]:.1f}, the last "
+        f"{means[-1]:.1f}; who knew the goals would earn {best:.1f}"
+    )
+    return [table, line]

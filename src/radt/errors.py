@@ -5,3 +5,11 @@ from __future__ import annotations
 
 class RadtError(Exception):
     """Something that the user can mend; the message says how, so no traceback is shown."""
+
+
+class RunError(RadtError, ValueError):
+    """A run that cannot be started as asked; the message says what to do."""
+
+
+class MissingError(RadtError, ImportError):
+    """A library that comes with an extra is not installed; the message says which."""

@@ -5,7 +5,6 @@ agent = radt.load("runs/x").agent()
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,9 @@ from gymnasium.vector import AutoresetMode
 
 from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import Card, CheckpointError, load_checkpoint
-from radt.config import from_json
 from radt.decode import decode
 from radt.envs.suite import SUITES
+from radt.experiments.compare import read_config
 from radt.experiments.run import CHECKPOINT, Run, build, describe, to_device
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
@@ -91,7 +90,7 @@ def load(path: str | Path, device: str = "cpu") -> Loaded:
     )
 
 
-def load_method(path: str | Path, device: str = "cpu") -> Method:
+def method_at(path: str | Path, device: str = "cpu") -> Method:
     """Load a method alone, as a worker does that is only told where it lies."""
     return load(path, device).method
 
@@ -115,8 +114,7 @@ def shipped(env: str = "dark-room-10x10") -> Path:
 
 def _from_config(folder: Path) -> Loaded:
     """Build a method that learns nothing from its run's config."""
-    file = folder / "config.json"
-    config = from_json(json.loads(file.read_text(encoding="utf-8")), where=str(file))
+    config = read_config(folder)
     if METHODS[config.method].learns:
         raise CheckpointError(
             f"the run in {folder} is not trained yet (no {CHECKPOINT}); give its `radt run` "

@@ -58,11 +58,11 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         """All names: built-in, from files and from entry points."""
         load_plugins()
-        return sorted({*self._items, *(point.name for point in installed(self.kind))})
+        return sorted({*self._items, *(point.name for point in offered(self.kind))})
 
     def __getitem__(self, name: str) -> T:
         load_plugins()
-        for point in installed(self.kind):
+        for point in offered(self.kind):
             if point.name == name:
                 self._add(point)
         if name not in self._items:
@@ -90,7 +90,7 @@ def registered() -> set[tuple[str, str]]:
 
 
 @cache
-def installed(kind: str) -> tuple[EntryPoint, ...]:
+def offered(kind: str) -> tuple[EntryPoint, ...]:
     """Return what the installed packages offer of one kind."""
     return tuple(entry_points(group=f"radt.{kind}"))
 

@@ -13,12 +13,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
-NAME, BAR, CLOCK = 9, 20, 5  # widths of what stands in front of the numbers
+from radt.errors import MissingError
 
 
 class Sink(Protocol):
@@ -61,7 +61,7 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ImportError("TensorBoard is missing: pip install 'radt[tensorboard]'") from error
+            raise MissingError("TensorBoard is missing: pip install 'radt[tensorboard]'") from error
         self._writer = SummaryWriter(str(folder))
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
@@ -81,7 +81,7 @@ class WandB:
         try:
             import wandb
         except ImportError as error:
-            raise ImportError("W&B is missing: pip install 'radt[wandb]'") from error
+            raise MissingError("W&B is missing: pip install 'radt[wandb]'") from error
         self._run = wandb.init(project=project, name=name, config=config)
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
@@ -98,55 +98,43 @@ def number(value: float) -> str:
     return f"{int(value):,}" if float(value).is_integer() else f"{value:.4g}"
 
 
-def fitting(items: Sequence[str], room: int) -> str:
-    """Join the first items, as many as fit whole."""
-    shown = ""
-    for item in items:
-        longer = f"{shown}  {item}" if shown else item
-        if len(longer) > room:
-            break
-        shown = longer
-    return shown
-
-
 class Tracker:
     """Hands numbers to every sink and draws one progress bar for the phase at work."""
 
     def __init__(self, sinks: Sequence[Sink] = (), quiet: bool = True) -> None:
         self.sinks, self.quiet = sinks, quiet
         self._progress: Progress | None = None
-        self._bar: TaskID | None = None
-        self._phase, self._room = "", 0
+        self._phase = ""
 
     def start(self, phase: str, total: int, done: int = 0) -> None:
         """Begin a phase of `total` steps."""
         self._phase = phase
         if not self.quiet:
-            console = Console(stderr=True)
-            counts = 2 * len(str(total)) + 1
-            self._room = console.width - (NAME + BAR + counts + CLOCK + 4)
+            whole = Column(no_wrap=True)
+            rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # what the others leave
             self._progress = Progress(
-                TextColumn(f"[bold]{{task.description:<{NAME}}}"),
-                BarColumn(bar_width=BAR),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(compact=True),
-                TextColumn("[dim]{task.fields[note]}"),
-                console=console,
+                TextColumn("[bold]{task.description:<9}", table_column=whole),
+                BarColumn(bar_width=20),
+                MofNCompleteColumn(table_column=whole),
+                TimeRemainingColumn(compact=True, table_column=whole),
+                TextColumn("[dim]{task.fields[note]}", table_column=rest),
+                console=Console(stderr=True),
+                expand=True,
             )
             self._progress.start()
             note = "done" if done >= total else ""
-            self._bar = self._progress.add_task(phase, total=total, completed=done, note=note)
+            self._progress.add_task(phase, total=total, completed=done, note=note)
 
     def advance(self, step: float, note: str = "") -> None:
         """Move the bar without logging anything."""
-        if self._progress is not None and self._bar is not None:
-            self._progress.update(self._bar, completed=step, note=note)
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], completed=step, note=note)
 
     def log(self, step: int, **values: float) -> None:
         """Hand values to every sink and show them beside the bar."""
         for sink in self.sinks:
             sink.write(self._phase, step, values)
-        self.advance(step, fitting([f"{n} {number(v)}" for n, v in values.items()], self._room))
+        self.advance(step, "  ".join(f"{name} {number(value)}" for name, value in values.items()))
 
     def finish(self) -> None:
         """End the phase."""

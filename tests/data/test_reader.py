@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -189,20 +190,18 @@ def test_a_task_without_a_complete_episode_is_kept_but_has_no_rows(
 def test_wrong_requests_say_what_is_wrong(tmp_path: Path, in_memory: bool) -> None:
     write_dataset(tmp_path)
     dataset = Dataset.open(tmp_path, in_memory=in_memory)
-    length = int(dataset.episodes.length[0])
-    with pytest.raises(ValueError, match=rf"0 <= start < length; got start {length}"):
-        dataset.windows([0], [length], 5)
-    with pytest.raises(ValueError, match="got start -1"):
-        dataset.windows([0, 0], [0, -1], 5)
-    with pytest.raises(ValueError, match="at least 1"):
-        dataset.windows([0], [0], 0)
-    with pytest.raises(ValueError, match="two lists of one length"):
-        dataset.windows([0, 1], [0], 5)
-    with pytest.raises(ValueError, match="whole numbers"):
-        dataset.windows([0.5], [0], 5)
-    for row in (-1, len(dataset)):
-        with pytest.raises(IndexError, match="episode rows"):
-            dataset.windows([row], [0], 5)
+    behind = int(dataset.episodes.length[0])
+    for rows, start, length, message in (
+        ([0], [behind], 5, rf"0 <= start < length; got start {behind}"),
+        ([0, 0], [0, -1], 5, "got start -1"),
+        ([0], [0], 0, "at least 1"),
+        ([0, 1], [0], 5, "two lists of one length"),
+        ([0.5], [0], 5, "whole numbers"),
+        ([-1], [0], 5, "episode rows"),
+        ([len(dataset)], [0], 5, "episode rows"),
+    ):
+        with pytest.raises((ValueError, IndexError), match=message):
+            dataset.windows(rows, start, length)
     with pytest.raises(ValueError, match=r"tasks \[9\] are not in this dataset"):
         dataset.select([9])
     with pytest.raises(ValueError, match="at least one task"):
@@ -234,18 +233,17 @@ def test_ram_is_used_only_if_half_of_what_is_free_is_enough(
 
 
 def test_few_files_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_OPEN_FILES", 2)
-    monkeypatch.setattr(store, "_handles", {})
+    few = lru_cache(maxsize=2)(store._opened.__wrapped__)
+    monkeypatch.setattr(store, "_opened", few)
     write_dataset(tmp_path, tasks=range(6))
     disk, ram = (Dataset.open(tmp_path, in_memory=mode) for mode in (False, True))
     rows = np.arange(len(disk))
     assert_same(disk.windows(rows, rows * 0, 9), ram.windows(rows, rows * 0, 9))
-    (mine,) = store._handles.values()
-    assert len(mine.tasks) == 2
+    assert few.cache_info().currsize == 2
 
 
 def test_threads_may_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_OPEN_FILES", 1)
+    monkeypatch.setattr(store, "_opened", lru_cache(maxsize=1)(store._opened.__wrapped__))
     write_dataset(tmp_path)
     disk, ram = (Dataset.open(tmp_path, in_memory=mode) for mode in (False, True))
     failures: list[BaseException] = []
@@ -268,8 +266,9 @@ def test_threads_may_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def _child(dataset: Dataset, connection) -> None:
+    before = store._opened.cache_info().misses
     batch = dataset.windows([0, 3], [0, 0], 9)
-    connection.send((batch.states.numpy().tolist(), set(store._handles), os.getpid()))
+    connection.send((batch.states.numpy().tolist(), store._opened.cache_info().misses - before))
 
 
 @pytest.mark.parametrize(("method", "workers"), [("fork", 3), ("spawn", 1)])
@@ -283,11 +282,11 @@ def test_every_worker_opens_its_own_handles(tmp_path: Path, method: str, workers
         worker = context.Process(target=_child, args=(dataset, theirs))
         worker.start()
         assert ours.poll(60)
-        states, owners, process = ours.recv()
+        states, opened = ours.recv()
         worker.join()
         assert worker.exitcode == 0
         assert states == expected.states.tolist()
-        assert owners == {process}
+        assert opened == len({int(dataset.episodes.task[row]) for row in (0, 3)})
         assert_same(dataset.windows([0, 3], [0, 0], 9), expected)
 
 

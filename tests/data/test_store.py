@@ -118,22 +118,31 @@ def test_a_history_that_cannot_be_is_not_written(
 
 
 # What a forged file may try: each function is given the file and what was in it.
+Forge = Callable[[h5py.File, dict[str, Any]], None]
 
 
-def _external_link(file: h5py.File, _: dict[str, Any]) -> None:
-    del file["states"]
-    file["states"] = h5py.ExternalLink("other.h5", "/states")
+def _put(name: str, value: Any) -> Forge:
+    def change(file: h5py.File, _: dict[str, Any]) -> None:
+        del file[name]
+        file[name] = value
+
+    return change
 
 
-def _soft_link(file: h5py.File, _: dict[str, Any]) -> None:
-    del file["actions"]
-    file["actions"] = h5py.SoftLink("/states")
+def _made(name: str, kind: Any, shape: tuple[int, ...] | None = None, **options: Any) -> Forge:
+    def change(file: h5py.File, old: dict[str, Any]) -> None:
+        del file[name]
+        file.create_dataset(name, shape or old[name].shape, kind, **options)
+
+    return change
 
 
-def _external_storage(file: h5py.File, old: dict[str, Any]) -> None:
-    del file["rewards"]
-    size = old["rewards"].nbytes
-    file.create_dataset("rewards", old["rewards"].shape, "f4", external=[("secret", 0, size)])
+def _replace(name: str, make: Callable[[Any], Any], **options: Any) -> Forge:
+    def change(file: h5py.File, old: dict[str, Any]) -> None:
+        del file[name]
+        file.create_dataset(name, data=make(old[name]), **options)
+
+    return change
 
 
 def _virtual(file: h5py.File, old: dict[str, Any]) -> None:
@@ -143,72 +152,30 @@ def _virtual(file: h5py.File, old: dict[str, Any]) -> None:
     file.create_virtual_dataset("rewards", layout)
 
 
-def _replace(name: str, make: Callable[[Any], Any], **options: Any):
-    def change(file: h5py.File, old: dict[str, Any]) -> None:
-        del file[name]
-        file.create_dataset(name, data=make(old[name]), **options)
-
-    return change
-
-
-def _text(file: h5py.File, old: dict[str, Any]) -> None:
-    del file["rewards"]
-    file.create_dataset("rewards", old["rewards"].shape, h5py.string_dtype())
-
-
-def _ragged(file: h5py.File, old: dict[str, Any]) -> None:
-    del file["rewards"]
-    file.create_dataset("rewards", old["rewards"].shape, h5py.vlen_dtype(np.float32))
-
-
-def _references(file: h5py.File, old: dict[str, Any]) -> None:
-    del file["rewards"]
-    file.create_dataset("rewards", old["rewards"].shape, h5py.ref_dtype)
-
-
 def _group(file: h5py.File, _: dict[str, Any]) -> None:
     del file["states"]
     file.create_group("states")
-
-
-def _named_type(file: h5py.File, _: dict[str, Any]) -> None:
-    del file["states"]
-    file["states"] = np.dtype("f4")
-
-
-def _surplus(file: h5py.File, _: dict[str, Any]) -> None:
-    file["code"] = np.zeros(3)
 
 
 def _missing(file: h5py.File, _: dict[str, Any]) -> None:
     del file["lengths"]
 
 
-def _huge(file: h5py.File, _: dict[str, Any]) -> None:
-    del file["states"]
-    file.create_dataset("states", (2**40, 2), "u1", chunks=(4096, 2))
-
-
-def _huge_chunks(file: h5py.File, old: dict[str, Any]) -> None:
-    del file["states"]
-    shape = old["states"].shape
-    file.create_dataset("states", shape, "u1", maxshape=(None, 2), chunks=(2**28, 2))
-
-
-FORGERIES = {
-    "external link": (_external_link, "is a link to elsewhere"),
-    "soft link": (_soft_link, "is a link to elsewhere"),
-    "external storage": (_external_storage, "takes its values from other files"),
+ELSEWHERE, HUGE = [("secret", 0, 2**20)], {"maxshape": (None, 2), "chunks": (2**28, 2)}
+FORGERIES: dict[str, tuple[Forge, str]] = {
+    "external link": (_put("states", h5py.ExternalLink("other.h5", "/states")), "is a link"),
+    "soft link": (_put("actions", h5py.SoftLink("/states")), "is a link to elsewhere"),
+    "external storage": (_made("rewards", "f4", external=ELSEWHERE), "from other files"),
     "virtual dataset": (_virtual, "takes its values from other files"),
-    "text": (_text, "elements of type object"),
-    "ragged": (_ragged, "elements of type object"),
-    "references": (_references, "elements of type object"),
+    "text": (_made("rewards", h5py.string_dtype()), "elements of type object"),
+    "ragged": (_made("rewards", h5py.vlen_dtype(np.float32)), "elements of type object"),
+    "references": (_made("rewards", h5py.ref_dtype), "elements of type object"),
     "group": (_group, "is not an array"),
-    "named type": (_named_type, "is not an array"),
-    "surplus": (_surplus, "must hold exactly"),
+    "named type": (_put("states", np.dtype("f4")), "is not an array"),
+    "surplus": (lambda file, _: file.__setitem__("code", np.zeros(3)), "must hold exactly"),
     "missing": (_missing, "must hold exactly"),
-    "huge shape": (_huge, "has shape"),
-    "huge chunks": (_huge_chunks, "chunks of more than"),
+    "huge shape": (_made("states", "u1", (2**40, 2), chunks=(4096, 2)), "has shape"),
+    "huge chunks": (_made("states", "u1", **HUGE), "chunks of more than"),
     "other filter": (_replace("states", lambda x: x, compression="lzf"), "filters"),
     "other type": (_replace("rewards", lambda x: x.astype("f8")), "type float64"),
     "other byte order": (_replace("rewards", lambda x: x.astype(">f4")), "type >f4"),

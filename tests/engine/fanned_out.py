@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from radt.collect import CollectConfig, record_histories
-from radt.commands.compare_work import look, work
+from radt.commands.compare_work import work
 from radt.commands.flags import Common
 from radt.data import read_manifest
 from radt.engine import Engine, LocalEngine
 from radt.envs import SUITES
 from radt.envs.dark_room import DarkRoomSuite
-from radt.experiments.compare import Comparison
+from radt.experiments.compare import Comparison, entries_of
 from radt.experiments.evaluate import Trials
 from radt.experiments.shares import shared
-from radt.loading import load, load_method, shipped
+from radt.loading import load, method_at, shipped
 from radt.track import Tracker
 
 ENV = "dark-room-10x10"
@@ -54,14 +54,14 @@ def evaluated(engine: Engine, folder: Path) -> list[list[list[float]]]:
     source, suite = shipped(ENV), SUITES[ENV]
     loaded = load(source)
     trials = Trials(suite, suite.eval_tasks[:5], 2, loaded.rule, seed=3)
-    result = shared(engine, partial(load_method, source))(loaded.method, trials, Tracker())
+    result = shared(engine, partial(method_at, source))(loaded.method, trials, Tracker())
     return [np.asarray(values).tolist() for values in (result.returns, result.first_reward)]
 
 
 def compared(engine: Engine, folder: Path) -> dict[str, object]:
     """Return what the runs of a comparison say of themselves, but for machines and times."""
     comparison = Comparison(ENV, ("dt",), 2, "smoke", SMALL, folder / "runs", folder / "results")
-    news = work(comparison, look(comparison), Common(quiet=True, threads=1), engine)
+    news = work(comparison, entries_of(comparison), Common(quiet=True, threads=1), engine)
     assert (news.busy, news.failed) == ([], {})
     records = sorted(comparison.published.glob("*-seed*/icl.json"))
     told = [json.loads(file.read_text(encoding="utf-8")) for file in records]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from radt import api
-from radt.experiments.authors_rules import WAYS, Ask, dropped, main
+from radt.experiments.authors_rules import WAYS, dropped, main
 from radt.methods.ad import AD
 from tests.contracts.method import build_method
 from tests.experiments.small import small_config, use_toys
@@ -22,7 +22,7 @@ def test_every_way_is_lived_and_told(
     config = small_config("ad", "evaluate.trials=3")
     api.run(config, tmp_path / "ad", threads=1)
     record = json.loads((tmp_path / "ad" / "icl.json").read_text())
-    main(Ask((tmp_path / "ad",), tmp_path / "out.json"))
+    main((tmp_path / "ad",), tmp_path / "out.json")
     told = json.loads((tmp_path / "out.json").read_text())
     assert [line["way"] for line in told["ways"]] == [way.name for way in WAYS]
     assert told["ways"][0]["returns"] == record["returns"]  # as here: the run's own trials

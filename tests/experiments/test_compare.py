@@ -11,21 +11,15 @@ import pytest
 
 from radt import api, cli
 from radt.commands import compare_work
-from radt.commands.compare_work import known_updates, time_left
-from radt.experiments import pace as pacing
-from radt.experiments.compare import Comparison, entry, publish
-from radt.experiments.measured import trials_per_second, updates_per_second, validations
-from radt.experiments.pace import Pace, fitting_updates
+from radt.commands.compare_work import time_left
+from radt.experiments import compare as pacing
+from radt.experiments.compare import Comparison, Pace, entry, fitting_updates, publish_run
+from radt.experiments.provenance import trials_per_second, updates_per_second, validations
 from radt.experiments.run import RESULT, RunError
 from radt.files import locked
 from tests.experiments.small import use_toys
 from tests.toys import TOY_GRID
 
-RESULTS = Path(__file__).parents[2] / "results"
-PUBLISHED = (  # made by `radt compare ENV` and nothing else
-    *("dark-room-10x10", "dark-room-10x10-slip"),
-    *("dark-key-door-10x10", "dark-key-door-10x10-persist"),
-)
 SETS = (
     *("collect.transitions=128", "collect.n_steps=64", "collect.batch_size=32"),
     *("learn.updates=4", "learn.log_every=1", "learn.evaluate_every=2"),
@@ -170,31 +164,6 @@ def test_equal_time_looks_four_times_unless_told_otherwise(tmp_path: Path) -> No
     assert (learn.updates, learn.evaluate_every) == (50, 0)
 
 
-@pytest.mark.parametrize("env", PUBLISHED)
-def test_what_is_published_was_made_by_todays_presets(env: str) -> None:
-    folders = [file.parent for file in sorted((RESULTS / env).glob("*-seed*/icl.json"))]
-    if not folders:
-        pytest.skip("no results here")
-    for folder in folders:
-        method, _, seed = folder.name.rpartition("-seed")
-        found = entry(Comparison(env, (method,), results=RESULTS), method, int(seed))
-        assert found.state == "published"
-
-
-@pytest.mark.parametrize(
-    "folder", sorted(RESULTS.glob("*/wall-*min")), ids=lambda at: at.parent.name
-)
-def test_what_is_published_at_equal_time_was_made_by_todays_presets(folder: Path) -> None:
-    minutes = float(folder.name.removeprefix("wall-").removesuffix("min"))
-    for run in sorted(file.parent for file in folder.glob("*-seed*/icl.json")):
-        method, _, seed = run.name.rpartition("-seed")
-        comparison = Comparison(
-            folder.parent.name, (method,), results=RESULTS, wall_minutes=minutes
-        )
-        updates = known_updates(comparison, method)
-        assert entry(comparison, method, int(seed), updates).state == "published"
-
-
 @pytest.mark.usefixtures("without_reports")
 def test_references_stay_when_others_learn_longer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -240,12 +209,12 @@ def test_two_processes_share_the_work(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_what_others_do_is_not_counted_as_done(tmp_path: Path) -> None:
     runs = [replace(entry(compared(tmp_path), "dt", seed), minutes=10.0) for seed in range(4)]
-    assert time_left(runs, done=0.0, spent=0.0) == "about 40 minutes left"
-    assert time_left(runs[1:], done=0.0, spent=0.1) == "about 30 minutes left"  # the first was busy
-    assert time_left(runs[2:], done=10.0, spent=20.0) == "about 40 minutes left"
+    assert time_left(runs, done=0.0, spent=0.0) == "about 40.0 minutes left"
+    assert time_left(runs[1:], done=0.0, spent=0.1) == "about 30.0 minutes left"
+    assert time_left(runs[2:], done=10.0, spent=20.0) == "about 40.0 minutes left"
     runs[3].published.mkdir(parents=True)
     (runs[3].published / RESULT).write_text("{}")  # by another process
-    assert time_left(runs[2:], done=10.0, spent=20.0) == "about 20 minutes left"
+    assert time_left(runs[2:], done=10.0, spent=20.0) == "about 20.0 minutes left"
 
 
 @pytest.mark.usefixtures("without_reports")
@@ -268,7 +237,7 @@ def test_equal_time_becomes_a_number_of_updates(
         paces.append(config.method)
         return Pace(threads, before_seconds=1.0, update_seconds=0.1)
 
-    monkeypatch.setattr(pacing, "measure", measure)
+    monkeypatch.setattr(pacing, "measure_pace", measure)
     plain = words(tmp_path, "--set", "learn.evaluate_every=0")
     answer(capsys, plain)
     given = [*plain, "--wall-minutes", "0.1"]
@@ -283,10 +252,11 @@ def test_equal_time_becomes_a_number_of_updates(
     assert paces == ["dt"]
 
 
+@pytest.mark.usefixtures("without_reports")
 def test_a_room_with_equal_time_alone_tells_of_it_in_its_own_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacing, "measure", lambda *_: Pace(1, 1.0, 0.1))
+    monkeypatch.setattr(pacing, "measure_pace", lambda *_: Pace(1, 1.0, 0.1))
     folder = tmp_path / "results" / TOY_GRID.name
     for minutes in ("0.1", "0.12"):
         answer(capsys, words(tmp_path, "--wall-minutes", minutes))
@@ -341,7 +311,7 @@ def test_an_older_record_is_completed_when_it_is_published(tmp_path: Path) -> No
     record = json.loads((one.out / "icl.json").read_text())
     older = {n: v for n, v in record.items() if n not in ("cost", "speed", "learning")}
     (one.out / "icl.json").write_text(json.dumps(older))
-    publish(one.out, tmp_path / "kept")
+    publish_run(one.out, tmp_path / "kept")
     assert json.loads((tmp_path / "kept" / "icl.json").read_text()) == record
 
 

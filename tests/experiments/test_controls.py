@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from radt.checkpoint import load_checkpoint, untrained
-from radt.experiments.controls import Ask, controls, main
+from radt.experiments.controls import controls, main
 from radt.experiments.run import RunError
 from radt.loading import shipped
 from tests.contracts.method import build_method, live
@@ -40,7 +40,7 @@ def test_what_came_out_is_written_and_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "controls.json"
-    main(Ask(ENV, shipped(ENV), out, trials=4, tasks=3))
+    main(ENV, shipped(ENV), out, trials=4, tasks=3)
     record = json.loads(out.read_text())
     names = [line["control"] for line in record["controls"]]
     assert names == ["as it is", "nothing remembered", "nothing counted", "untrained"]
@@ -66,4 +66,4 @@ def test_who_does_not_count_is_lent_counts(name: str) -> None:
 
 def test_weights_of_another_room_are_refused() -> None:
     with pytest.raises(RunError, match="give a run in dark-room-20x20"):
-        main(Ask("dark-room-20x20", shipped(ENV)))
+        main("dark-room-20x20", shipped(ENV))

@@ -12,8 +12,7 @@ import pytest
 from radt.data import Dataset
 from radt.experiments import evaluate as evaluation
 from radt.experiments.evaluate import evaluate
-from radt.experiments.measured import measured
-from radt.experiments.provenance import Stopwatch
+from radt.experiments.provenance import Stopwatch, measured
 from radt.experiments.run import Run, RunError, collect
 from radt.experiments.trace import tracing
 from radt.experiments.train import train

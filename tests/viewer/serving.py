@@ -18,9 +18,8 @@ from radt.envs.suite import TaskSuite
 from radt.experiments.trace import tracing
 from radt.icl import in_context_learning
 from radt.viewer.library import Library
-from radt.viewer.rooms import Rooms
 from radt.viewer.security import Key
-from radt.viewer.server import build_app, listen
+from radt.viewer.server import Rooms, build_app, listen
 from tests.contracts.method import build_method, card_of
 
 SCRIPT = "<script>document.title='broken'</script>"

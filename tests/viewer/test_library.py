@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from radt.checkpoint import CheckpointError
-from radt.viewer.library import Library, contents_of, describe, suites_for
+from radt.viewer.library import Library, contents_of, suites_for
 from tests.viewer.serving import SCRIPTED
 
 
 def listed(folder: Path | None) -> dict[str, list[str]]:
     """Return the traces of each run of the folder by its name."""
-    sources = [describe(source) for source in Library(folder).sources()]
+    sources = [source.to_json() for source in Library(folder).sources()]
     return {one["name"]: one["traces"] for one in sources if not one["id"].startswith("shipped")}
 
 

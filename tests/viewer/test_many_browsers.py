@@ -9,7 +9,7 @@ import psutil
 import pytest
 from playwright.sync_api import Page, Playwright
 
-from radt.viewer.rooms import Rooms
+from radt.viewer.server import Rooms
 from tests.viewer.browsing import DESK, FLAGS, PATIENCE, fact, full_speed, opened
 from tests.viewer.serving import serving
 

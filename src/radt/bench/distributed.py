@@ -44,7 +44,7 @@ from radt.experiments.run import RunError
 from radt.experiments.shares import shared
 from radt.files import atomic_write
 from radt.learn import learn
-from radt.loading import load, load_method, shipped
+from radt.loading import load, method_at, shipped
 from radt.track import Tracker
 
 GIVEN, TAKEN, STATE = "given.json", "taken.json", "state.safetensors"
@@ -270,7 +270,7 @@ def _evaluated(env: str, trials: int, engine: Engine) -> Any:
     source, suite = shipped(env), SUITES[env]
     loaded = load(source)
     asked = Trials(suite, suite.eval_tasks, trials, loaded.rule, seed=0)
-    evaluate = shared(engine, partial(load_method, source))
+    evaluate = shared(engine, partial(method_at, source))
     return np.asarray(evaluate(loaded.method, asked, Tracker()).returns).tolist()
 
 

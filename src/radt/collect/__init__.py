@@ -1,4 +1,12 @@
-"""Data sources: who acts while learning histories are recorded, and how that becomes a dataset."""
+"""Data sources: who acts while learning histories are recorded, and how that becomes a dataset.
+
+The package can be called: `radt.collect(config)` makes the dataset that a run's config asks for.
+"""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from radt.collect import annealed, ppo, ppo_lstm  # which register themselves
 from radt.collect.annealed import AnnealedOptions
@@ -32,3 +40,16 @@ __all__ = [
     "ppo_lstm",
     "record_histories",
 ]
+
+
+class _CallablePackage(ModuleType):
+    """Lets `radt.collect(config)` stand beside `from radt.collect import CollectConfig`."""
+
+    def __call__(self, config: Any, *options: Any, **named: Any) -> Path:
+        """Make the dataset that a run's config asks for, unless it exists; see `radt.api`."""
+        from radt.api import collect
+
+        return collect(config, *options, **named)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

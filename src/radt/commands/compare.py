@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from radt.commands.engine import EngineVerb
-from radt.commands.flags import Budget
+from radt.commands.flags import Budget, EngineVerb
+from radt.errors import RunError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from radt.commands.compare_work import News
-    from radt.experiments.compare import Comparison, Entry
+    from radt.experiments.compare import Comparison
 
 METHODS = "dt,ad,dpt,ra-dt,ra-dt+,ra-dt-lm"
 
@@ -58,20 +54,20 @@ class CompareVerb(EngineVerb):
 
     def execute(self) -> None:
         """Compare, or plan to."""
-        from radt.commands.compare_work import hours, look, work
+        from radt.commands.compare_work import show_entries, work
+        from radt.experiments.compare import entries_of, hours
 
         comparison = self._comparison()
-        self._refuse_torchrun()
-        entries = look(comparison)
+        entries = entries_of(comparison)
         if self.dry_run:
             plan = {"runs": [one.to_json() for one in entries], "hours": hours(entries)}
-            self.common.answer(plan, show_plan(entries), plan_line(entries))
+            self.common.answer(plan, *show_entries(entries))
             return
         if not (self.common.quiet or self.common.json):
             from rich.console import Console
 
             console = Console(stderr=True, highlight=False)
-            console.print(show_plan(entries), plan_line(entries), sep="\n")
+            console.print(*show_entries(entries), sep="\n")
         ready = ("finished",) if self.table else ("finished", "interrupted", "missing")
         todo = [one for one in entries if one.state in ready]
         with self.opened() as engine:
@@ -79,11 +75,16 @@ class CompareVerb(EngineVerb):
         self._answer(comparison, news)
 
     def _comparison(self) -> Comparison:
+        from radt.distributed import current_group
         from radt.experiments.compare import Comparison
-        from radt.experiments.run import RunError
 
         if self.env is None:
             raise RunError("say which environment, e.g. dark-room-10x10; `radt envs` lists them")
+        if current_group().size > 1:
+            raise RunError(
+                "torchrun starts processes that train one policy together: give it `radt run`; a "
+                "comparison shares its runs with --workers N or --engine ray"
+            )
         return Comparison(
             env=self.env,
             methods=tuple(name.strip() for name in self.methods.split(",") if name.strip()),
@@ -95,94 +96,19 @@ class CompareVerb(EngineVerb):
             wall_minutes=self.wall_minutes,
         )
 
-    def _refuse_torchrun(self) -> None:
-        from radt.distributed import current_group
-        from radt.experiments.run import RunError
-
-        if current_group().size > 1:
-            raise RunError(
-                "torchrun starts processes that train one policy together: give it `radt run`; a "
-                "comparison shares its runs with --workers N or --engine ray"
-            )
-
     def _answer(self, comparison: Comparison, news: News) -> None:
         """Show the table; where runs have failed, say so last and with an exit code."""
-        from radt.commands.compare_work import write_table
-        from radt.experiments.run import RunError
+        from radt.commands.compare_work import show_methods, write_table
 
         page = write_table(comparison)
         compared = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
         lines = [f"at work in another process: {', '.join(news.busy)}"] if news.busy else []
         self.common.answer(
             {"page": str(page), **asdict(news), **compared},
-            show_table(compared),
+            show_methods(compared),
             *lines,
             f"[dim]{page}[/]",
         )
         if news.failed:
             told = "\n".join(f"  {name}: {why}" for name, why in news.failed.items())
             raise RunError(f"{len(news.failed)} of the runs have failed:\n{told}")
-
-
-def show_plan(entries: Sequence[Entry]) -> Table:
-    """Show every run with what is left to do."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("run")
-    table.add_column("state")
-    table.add_column("minutes", justify="right")
-    table.add_column("where", overflow="fold")
-    for one in entries:
-        over = one.state == "published"
-        where = str(one.published if over else one.out)
-        left = "" if one.state in ("published", "finished") else f"{one.minutes:.1f}"
-        table.add_row(one.name, one.state, left, where, style="dim" if over else "")
-    return table
-
-
-def plan_line(entries: Sequence[Entry]) -> str:
-    """Sum up a plan in a line."""
-    from radt.commands.compare_work import duration, hours
-
-    states = Counter(one.state for one in entries)
-    counts = ", ".join(f"{count} {state}" for state, count in states.items())
-    left = duration(60.0 * hours(entries))
-    return f"[bold]{len(entries)} runs[/]: {counts}; about {left} to go on two CPU cores"
-
-
-def show_table(compared: Mapping[str, Any]) -> Table:
-    """Show the numbers that matter most."""
-    from rich.table import Table
-
-    from radt.metrics import decimals
-    from radt.plots.tables import BASE
-
-    methods, n = compared["methods"], decimals(compared["optimum"])
-    score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))
-    trials = "-".join(score.split("_")[1:])
-    title = f"{compared['env']}, {compared['tasks']} tasks"
-    if compared["data"]:
-        title += f", {compared['data']}"
-    table = Table("method", title=title, title_justify="left")
-    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", f"minus {BASE}", "95 %")
-    for head in heads:
-        table.add_column(head, justify="right")
-    for name, row in methods.items():
-        against = row["minus"].get(BASE)
-        table.add_row(
-            name,
-            str(row["seeds"]),
-            f"{row['at_trial']['1']:.{n}f}",
-            f"[bold]{row[score]:.{n}f}[/]",
-            bounds(row["ci95"], n),
-            "yes" if row["improves"] else "no",
-            "" if against is None else f"{against['mean']:+.{n}f}",
-            "" if against is None else bounds(against["ci95"], n),
-        )
-    return table
-
-
-def bounds(pair: Sequence[float], digits: int) -> str:
-    """Write an interval."""
-    return f"{pair[0]:.{digits}f} to {pair[1]:.{digits}f}"

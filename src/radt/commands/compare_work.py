@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from rich.table import Table
 
 from radt.api import BusyError, collect, run
-from radt.commands.flags import Common
+from radt.commands.flags import Common, duration, plain_columns, say
 from radt.engine import Engine, LocalEngine
-from radt.experiments.compare import Comparison, Entry, collect_minutes, complete, entry, publish
-from radt.experiments.pace import fitting_updates, pace_of, read_pace
-from radt.experiments.run import RESULT, RunError
-from radt.methods import METHODS
+from radt.errors import RadtError, RunError
+from radt.experiments.compare import (
+    Comparison,
+    Entry,
+    complete,
+    entry,
+    hours,
+    pace_of,
+    publish_run,
+    to_collect,
+)
+from radt.experiments.run import RESULT
+from radt.metrics import decimals
 from radt.plots.comparison import write_comparison, write_equal_time_alone
+from radt.plots.tables import BASE
 
 
 @dataclass
@@ -25,19 +38,6 @@ class News:
     finished: list[str] = field(default_factory=list)
     busy: list[str] = field(default_factory=list)  # another process works on them
     failed: dict[str, str] = field(default_factory=dict)  # why
-
-
-def look(comparison: Comparison) -> list[Entry]:
-    """Look at every run of a comparison; what is not timed yet still has the preset's updates."""
-    return [
-        entry(comparison, method, seed, known_updates(comparison, method))
-        for method, seed in comparison.names()
-    ]
-
-
-def hours(entries: Sequence[Entry]) -> float:
-    """Estimate how long the rest takes, on two CPU cores."""
-    return (sum(one.minutes for one in entries) + collect_minutes(entries)) / 60.0
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,18 @@ def work(
 ) -> News:
     """Finish runs one by one, or side by side; an error of one does not stop the others."""
     engine = engine or LocalEngine(1)
-    news, speaks = News(), not (common.quiet or common.json)
-    begun = done = spent = 0.0
+    news, begun, done, spent = News(), 0.0, 0.0, 0.0
     if engine.workers > 1:
-        comparison, common = side_by_side(comparison, common)
-        collect_first(todo, common, engine)
+        comparison, common = for_sharing(comparison, common)
+        for config, _ in to_collect(todo).values():  # what runs share comes before them
+            collect(config, quiet=common.quiet or common.json, engine=engine)
     jobs = [RunJob(comparison, one, common) for one in todo]
     for place, (state, why) in engine.map(finish_run, jobs):
         name = todo[place].name
         if state == "begun":
             begun = time.monotonic()
             rest = f", {time_left(todo[place:], done, spent)}" if engine.workers == 1 else ""
-            if speaks:
+            if not (common.quiet or common.json):
                 say(f"[{place + 1}/{len(todo)}] {name}{rest}")
         elif state == "finished":
             news.finished.append(name)
@@ -79,7 +79,7 @@ def work(
     return news
 
 
-def side_by_side(comparison: Comparison, common: Common) -> tuple[Comparison, Common]:
+def for_sharing(comparison: Comparison, common: Common) -> tuple[Comparison, Common]:
     """Let runs share machines: paths that hold everywhere, and one thread unless more are asked."""
     if comparison.wall_minutes is not None:
         raise RunError(
@@ -90,18 +90,6 @@ def side_by_side(comparison: Comparison, common: Common) -> tuple[Comparison, Co
     return everywhere, replace(common, threads=common.threads or 1)
 
 
-def collect_first(todo: Sequence[Entry], common: Common, engine: Engine) -> None:
-    """Make the datasets that runs share before they start."""
-    configs = {
-        phase.where: one.config
-        for one in todo
-        for phase in one.phases
-        if phase.name == "collect" and not phase.done
-    }
-    for config in configs.values():
-        collect(config, quiet=common.quiet or common.json, engine=engine)
-
-
 def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
     """Bring one run to its end, publish it, and say what came of it."""
     yield "begun", ""
@@ -109,7 +97,7 @@ def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
         yield finish(job.comparison, job.planned, job.common), ""
     except BusyError:
         yield "busy", ""
-    except (ValueError, OSError, ImportError) as error:
+    except (RadtError, ValueError, OSError) as error:
         yield "failed", str(error)
     except Exception as error:  # whatever it is, the other runs go on
         yield "failed", f"{type(error).__name__}: {error}"
@@ -117,40 +105,18 @@ def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
 
 def finish(comparison: Comparison, planned: Entry, common: Common) -> str:
     """Bring one run to its end and publish it, unless another process has; say which it was."""
-    method, seed = planned.config.method, planned.config.seed
-    updates, threads = None, common.threads
-    if comparison.wall_minutes is not None and METHODS[method].learns:
-        updates, threads = timed(comparison, method, common)
-    one = entry(comparison, method, seed, updates)  # another process may have finished it
+    method, seed, threads = planned.config.method, planned.config.seed, common.threads
+    quiet = common.quiet or common.json
+    if comparison.times(method):
+        config, file = comparison.config(method, seed=0), comparison.pace_file(method)
+        collect(config, common.workers, quiet)
+        threads = pace_of(config, file, common.workers, common.device).threads  # equal for all
+    one = entry(comparison, method, seed)  # another process may have finished it
     if one.state == "published":
         return "published"
-    quiet = common.quiet or common.json
     run(one.config, one.out, common.workers, quiet, threads=threads, device=common.device)
-    publish(one.out, one.published)
+    publish_run(one.out, one.published)
     return "finished"
-
-
-def timed(comparison: Comparison, method: str, common: Common) -> tuple[int, int]:
-    """Return the updates that fit the time and the threads they were timed with."""
-    config, minutes = comparison.config(method, seed=0), comparison.wall_minutes or 0.0
-    collect(config, common.workers, common.quiet or common.json)
-    file = pace_file(comparison, method)
-    pace = pace_of(config, file, common.workers, common.device)  # all with equal threads
-    return fitting_updates(config, pace, minutes), pace.threads
-
-
-def known_updates(comparison: Comparison, method: str) -> int | None:
-    """Return the updates that fit the time, if that was measured before."""
-    if comparison.wall_minutes is None or not METHODS[method].learns:
-        return None
-    config = comparison.config(method, seed=0)
-    pace = read_pace(pace_file(comparison, method), config.to_json())
-    return None if pace is None else fitting_updates(config, pace, comparison.wall_minutes)
-
-
-def pace_file(comparison: Comparison, method: str) -> Path:
-    """Name the file that says how fast a method trains."""
-    return comparison.published / "pace" / f"{method}.json"
 
 
 def write_table(comparison: Comparison) -> Path:
@@ -181,11 +147,45 @@ def time_left(rest: Sequence[Entry], done: float, spent: float) -> str:
     return f"about {duration(factor * sum(one.minutes for one in open_runs))} left"
 
 
-def duration(minutes: float) -> str:
-    """Write minutes for people."""
-    return f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes"
+def show_entries(entries: Sequence[Entry]) -> tuple[Table, str]:
+    """Show every run with what is left to do, and sum it up in a line."""
+    table = plain_columns(["run", "state"], ["minutes"], "where")
+    for one in entries:
+        over = one.state == "published"
+        where = str(one.published if over else one.out)
+        left = "" if one.state in ("published", "finished") else f"{one.minutes:.1f}"
+        table.add_row(one.name, one.state, left, where, style="dim" if over else "")
+    states = Counter(one.state for one in entries)
+    counts = ", ".join(f"{count} {state}" for state, count in states.items())
+    left = duration(60.0 * hours(entries))
+    return table, f"[bold]{len(entries)} runs[/]: {counts}; about {left} to go on two CPU cores"
 
 
-def say(text: str) -> None:
-    """Tell a line of progress."""
-    print(text, file=sys.stderr, flush=True)
+def show_methods(compared: Mapping[str, Any]) -> Table:
+    """Show the numbers of each method that matter most."""
+    methods, n = compared["methods"], decimals(compared["optimum"])
+    score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))
+    trials = "-".join(score.split("_")[1:])
+    data = f", {compared['data']}" if compared["data"] else ""
+    title = f"{compared['env']}, {compared['tasks']} tasks{data}"
+    table = Table("method", title=title, title_justify="left")
+    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", f"minus {BASE}", "95 %")
+    for head in heads:
+        table.add_column(head, justify="right")
+    for name, row in methods.items():
+        against = row["minus"].get(BASE)
+        table.add_row(
+            name,
+            str(row["seeds"]),
+            f"{row['at_trial']['1']:.{n}f}",
+            f"[bold]{row[score]:.{n}f}[/]",
+            _interval(row["ci95"], n),
+            "yes" if row["improves"] else "no",
+            "" if against is None else f"{against['mean']:+.{n}f}",
+            "" if against is None else _interval(against["ci95"], n),
+        )
+    return table
+
+
+def _interval(pair: Sequence[float], digits: int) -> str:
+    return f"{pair[0]:.{digits}f} to {pair[1]:.{digits}f}"

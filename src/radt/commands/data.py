@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Verb
+from radt.commands.flags import Verb, plain_columns
 
-if TYPE_CHECKING:
-    from radt.data import DatasetCard
+DatasetName = Annotated[Positional[str], arg(metavar="ENV|DIR")]
 
 
 def find_dataset(name: str) -> Path:
@@ -48,9 +47,12 @@ def usual_dataset(env: str) -> Path:
     return dataset_path(preset(env))
 
 
-def card_values(folder: Path, measured: DatasetCard) -> dict[str, Any]:
-    """Return a dataset's card as plain values."""
-    return {"folder": str(folder), **dataclasses.asdict(measured)}
+def described_dataset(folder: Path) -> tuple[dict[str, Any], str]:
+    """Return a dataset's card as plain values and as text."""
+    from radt.data import Dataset, card, render
+
+    measured = card(Dataset.open(folder))
+    return {"folder": str(folder), **dataclasses.asdict(measured)}, render(measured)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +64,11 @@ class InfoVerb(Verb):
       radt data info data/dark-room-10x10/ppo-seed0
     """
 
-    dataset: Annotated[
-        Positional[str], arg(metavar="ENV|DIR")
-    ]  # an environment's name or a dataset's folder
+    dataset: DatasetName  # an environment's name or a dataset's folder
 
     def execute(self) -> None:
         """Measure and print."""
-        from radt.data import Dataset, card, render
-
-        folder = find_dataset(self.dataset)
-        measured = card(Dataset.open(folder))
-        self.common.answer(card_values(folder, measured), render(measured))
+        self.common.answer(*described_dataset(find_dataset(self.dataset)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +106,7 @@ class CurvesVerb(Verb):
 class VerifyVerb(Verb):
     """Read every file of a dataset and compare it with the manifest's hashes and shapes."""
 
-    dataset: Annotated[
-        Positional[str], arg(metavar="ENV|DIR")
-    ]  # an environment's name or a dataset's folder
+    dataset: DatasetName  # an environment's name or a dataset's folder
 
     def execute(self) -> None:
         """Open every file as a reader would, which checks it."""
@@ -143,15 +137,11 @@ class ListVerb(Verb):
 
     def execute(self) -> None:
         """Look for manifests and print a table."""
-        from rich.table import Table
-
         from radt.data import home
 
         rows = list_datasets()
-        table = Table(
-            "environment", "source", "seed", "tasks", "transitions", box=None, pad_edge=False
-        )
-        table.add_column("folder", overflow="fold")
+        heads = ["environment", "source", "seed", "tasks", "transitions"]
+        table = plain_columns(heads, where="folder")
         for row in rows:
             counts = f"{row['tasks']:,}", f"{row['transitions']:,}"
             table.add_row(row["env"], row["source"], str(row["seed"]), *counts, row["folder"])

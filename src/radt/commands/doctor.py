@@ -16,6 +16,7 @@ from typing import Any
 
 from radt.commands.data import list_datasets
 from radt.commands.flags import ComputingVerb
+from radt.errors import RunError
 
 NEEDED = ("radt", "torch", "numpy", "gymnasium", "h5py", "safetensors", "tyro", "rich", "scipy")
 EXTRAS = {
@@ -34,12 +35,10 @@ class DoctorVerb(ComputingVerb):
 
     def execute(self) -> None:
         """Look, test, print; end with an error if a test fails."""
-        from radt.experiments.run import RunError
-
         values: dict[str, Any] = {
             "python": platform.python_version(),
-            "installed": {name: installed(name) for name in NEEDED},
-            "extras": {name: installed(package) for name, package in EXTRAS.items()},
+            "installed": {name: version_of(name) for name in NEEDED},
+            "extras": {name: version_of(package) for name, package in EXTRAS.items()},
             "machine": machine_values(),
             "datasets": list_datasets(),
             "tests": run_tests(),
@@ -49,7 +48,7 @@ class DoctorVerb(ComputingVerb):
             raise RunError(f"{', '.join(failed)} failed; set RADT_DEBUG=1 to see more")
 
 
-def installed(package: str) -> str | None:
+def version_of(package: str) -> str | None:
     """Return a package's version, or None if it is not there."""
     try:
         return version(package)
@@ -62,10 +61,10 @@ def machine_values() -> dict[str, Any]:
     import psutil
     import torch
 
+    from radt.experiments.provenance import machine
+
     return {
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        **machine(),
         "memory_free_gb": round(psutil.virtual_memory().available / 1e9, 1),
         "disk_free_gb": round(shutil.disk_usage(Path.cwd()).free / 1e9, 1),
         "cuda": torch.cuda.is_available(),
@@ -74,14 +73,13 @@ def machine_values() -> dict[str, Any]:
 
 def run_tests() -> list[dict[str, Any]]:
     """Try the parts that everything stands on, then all of them together."""
-    tests: dict[str, Callable[[], str]] = {
-        "index": check_index,
-        "faiss": check_faiss,
-        "memory server": check_server,
-        "collect, train, evaluate": check_run,
-        "shipped weights": check_weights,
-    }
-    return [run_test(name, test) for name, test in tests.items()]
+    return [
+        run_test("index", check_index),
+        run_test("faiss", check_faiss),
+        run_test("memory server", check_server),
+        run_test("collect, train, evaluate", check_run),
+        run_test("shipped weights", check_weights),
+    ]
 
 
 def run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:

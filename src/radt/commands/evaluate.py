@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
+from rich.table import Table
 from tyro.conf import Positional, arg
 
-from radt.commands.engine import EngineVerb
-from radt.commands.flags import read_values
+from radt.commands.flags import EngineVerb, at_least
+from radt.errors import RunError
+from radt.metrics import after_finding, decimals, found_by, late_score
 
 if TYPE_CHECKING:
-    from radt.envs.suite import TaskSuite
+    from rich.console import RenderableType
+
     from radt.experiments.evaluate import Trials
     from radt.loading import Loaded
+
+TRIALS = (1, 5, 10, 20, 40)
+FILES = (
+    "report.html",
+    "summary.md",
+    "icl.json",
+    "curve.png",
+    "trials.gif",
+    "model.safetensors",
+    "trace.jsonl",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +62,11 @@ class EvaluateVerb(EngineVerb):
 
     def execute(self) -> None:
         """Evaluate, write the record and show it."""
-        from radt.commands.summary import show_result
         from radt.experiments.evaluate import live, result_record
         from radt.experiments.shares import shared
         from radt.experiments.trace import tracing
         from radt.files import atomic_write
-        from radt.loading import load, load_method
+        from radt.loading import load, method_at
         from radt.track import Tracker
 
         if self._completes_a_run():
@@ -62,7 +77,7 @@ class EvaluateVerb(EngineVerb):
         path = self.out or self._free_place(trials)
         tracker = Tracker(quiet=self.common.quiet)
         file = path.with_suffix(".trace.jsonl") if self.trace else None
-        load_again = partial(load_method, self.source.absolute(), self.common.device)
+        load_again = partial(method_at, self.source.absolute(), self.common.device)
         with self.opened() as engine, tracing(file, trials.suite.name, loaded.card.method) as trace:
             how = live if engine is None else shared(engine, load_again)
             result = how(loaded.method, trials, tracker, trace)
@@ -85,49 +100,39 @@ class EvaluateVerb(EngineVerb):
 
     def _complete(self) -> None:
         from radt.api import evaluate, report
-        from radt.commands.summary import show_result
-        from radt.config import from_json
+        from radt.experiments.compare import read_config
 
-        config = from_json(read_values(self.source / "config.json"))
+        config = read_config(self.source)
         quiet, device = self.common.quiet, self.common.device
         with self.opened() as engine:
             record = evaluate(config, self.source, quiet, self.trace, device, engine)
         report(self.source)
         self.common.answer({"out": str(self.source), **record}, *show_result(record, self.source))
 
-    def _suite(self, loaded: Loaded) -> TaskSuite:
+    def _trials(self, loaded: Loaded) -> Trials:
+        """Say what is lived through; a run's own number of trials is the usual one."""
         from radt.envs.suite import SUITES
-        from radt.experiments.run import RunError
+        from radt.experiments.compare import read_config
+        from radt.experiments.evaluate import Trials
 
-        suite = SUITES[self.env or loaded.card.env]
+        suite, count = SUITES[self.env or loaded.card.env], self.trials
         if suite.spaces != loaded.card.spaces:
             raise RunError(
                 f"{suite.name} has other spaces than {loaded.card.env}, which {self.source} was "
                 "trained on; choose an environment with the same states, actions and horizon"
             )
-        return suite
-
-    def _trials(self, loaded: Loaded) -> Trials:
-        """Say what is lived through; a run's own number of trials is the usual one."""
-        from radt.config import from_json
-        from radt.experiments.evaluate import Trials
-        from radt.experiments.run import RunError
-
-        suite, config = self._suite(loaded), self.source / "config.json"
-        count = self.trials
         if count is None:
-            own = config.is_file()
-            count = from_json(read_values(config)).evaluate.trials if own else suite.trials
-        for name, value, least in (("trials", count, 1), ("seed", self.seed, 0)):
-            if value < least:
-                raise RunError(f"--{name} must be at least {least}, not {value}")
+            own = (self.source / "config.json").is_file()
+            count = read_config(self.source).evaluate.trials if own else suite.trials
+        at_least(1, trials=count)
+        at_least(0, seed=self.seed)
         known = loaded.card.tasks or suite.train_tasks
         tasks = suite.eval_tasks if self.tasks == "eval" else known
         return Trials(suite, tasks, count, loaded.rule, self.seed)
 
     def _free_place(self, trials: Trials) -> Path:
         """Name the result after all that makes it differ from another one beside it."""
-        from radt.experiments.run import CHECKPOINT, RunError
+        from radt.experiments.run import CHECKPOINT
 
         folder, weights = self.source, ""
         if not folder.is_dir():
@@ -141,3 +146,33 @@ class EvaluateVerb(EngineVerb):
                 "again, or write elsewhere with --out FILE"
             )
         return path
+
+
+def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
+    """Show the returns of an evaluation trial by trial, the score and the files."""
+    from radt.data.stats import sparkline
+    from radt.plots.records import titled
+
+    returns = np.asarray(record["returns"], dtype=np.float64)  # [task, trial]
+    tasks, trials = returns.shape
+    means, above = returns.mean(axis=0), float(record.get("solved_above", 0.0))
+    found, later = found_by(returns, above), after_finding(returns, above)
+    best = [value for value in record["optimum"] if value is not None]
+    optimum = float(np.mean(best)) if best else None
+    n, shown = decimals(optimum), [trial for trial in TRIALS if trial < trials] + [trials]
+    table = Table("trial")
+    for trial in shown:
+        table.add_column(str(trial), justify="right")
+    table.add_row("mean return", *(f"{means[trial - 1]:.{n}f}" for trial in shown))
+    table.add_row("goals found", *(f"{found[trial - 1]}/{tasks}" for trial in shown))
+    score = f"[bold]{late_score(returns).mean():.{n}f}[/] over trials {max(1, trials - 9)}-{trials}"
+    known = "" if optimum is None else f", optimum {optimum:.2f}"
+    lines = [
+        f"returns by trial  {sparkline(means.tolist())}",
+        f"score             {score}{known}",
+        *([] if np.isnan(later) else [f"after finding     {later:.{n}f}"]),
+    ]
+    title = f"{record['method']} on {record['env']}, {tasks} tasks, seed {record['seed']}"
+    there = ", ".join(name for name in FILES if (place / name).exists())
+    files = f"[dim]{place}: {there}[/]" if place.is_dir() else f"[dim]{place}[/]"
+    return [f"[bold]{titled(title, [record])}[/]", table, "\n".join(lines), files]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from radt.errors import RunError
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
     from radt.config import Layer, RunConfig
+    from radt.engine import Engine
 
 Budget = Literal["smoke", "laptop", "paper"]
 WIDE = 160
@@ -56,11 +62,8 @@ class Common(Voice):
         """Take the threads and the device that were asked for."""
         import torch
 
-        from radt.experiments.run import RunError
-
         if self.threads is not None:
-            if self.threads < 1:
-                raise RunError(f"--threads must be at least 1, not {self.threads}")
+            at_least(1, threads=self.threads)
             torch.set_num_threads(self.threads)
         try:
             torch.zeros(1, device=self.device)
@@ -97,6 +100,38 @@ class ComputingVerb(Verb):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EngineVerb(ComputingVerb):
+    """A verb whose work is jobs that others can do: here, or on a cluster."""
+
+    engine: Literal["local", "ray"] = "local"  # processes of this machine, or a Ray cluster
+    address: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="")] = None
+    """Head of the Ray cluster, of which this machine is a part (default: a cluster of its own on
+    127.0.0.1). Off this machine it needs a token, see RAY_AUTH_TOKEN."""
+    workers: Annotated[int | None, arg(help_behavior_hint="(default: see docs/scale.md)")] = None
+    """Jobs that are done at once: groups of tasks to collect, shares of tasks to evaluate, runs."""
+
+    @contextmanager
+    def opened(self) -> Iterator[Engine | None]:
+        """Open the engine that was asked for; None: none was, so work is done as usual."""
+        from radt.distributed import current_group
+        from radt.engine import open_engine
+
+        usual = (self.engine, self.address, self.workers) == ("local", None, None)
+        if usual or not current_group().is_rank_zero:  # of a team, one has it done
+            yield None
+            return
+        if self.workers is not None:
+            at_least(1, workers=self.workers)
+        gpus = 1.0 if self.common.device.startswith("cuda") else 0.0
+        cpus = float(self.common.threads or 1)
+        with (
+            open_engine(self.engine, self.address, self.workers, cpus, gpus) as engine,
+            redirect_stdout(sys.stderr),  # where Ray says how workers died
+        ):
+            yield engine
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunWords(Verb):
     """The words that describe a run."""
 
@@ -118,15 +153,14 @@ class RunWords(Verb):
 
     def compose(self) -> tuple[RunConfig, dict[str, str]]:
         """Lay the presets, the file, `--set` and the flags over each other."""
-        from radt.api import compose_checked
+        from radt.config import compose
 
-        return compose_checked(self.layers())
+        return compose(self.layers())
 
     def layers(self) -> list[Layer]:
         """Return the layers of the run's config, the last one winning."""
         from radt.config import Layer, overrides
         from radt.experiments.presets import preset_layers
-        from radt.experiments.run import RunError
 
         file = {} if self.config is None else read_values(self.config)
         given = {"env": self.env, "method": self.method, "budget": self.budget, "seed": self.seed}
@@ -146,7 +180,36 @@ class RunWords(Verb):
         return preset_layers(named["env"], named["method"], named["budget"], *over)
 
 
-def say(text: str, style: str) -> None:
+def at_least(least: int, **flags: int) -> None:
+    """Refuse flags whose values are too small."""
+    for name, value in flags.items():
+        if value < least:
+            raise RunError(f"--{name} must be at least {least}, not {value}")
+
+
+def plain_columns(left: Sequence[str], right: Sequence[str] = (), where: str = "") -> Table:
+    """Begin a table without lines: names, numbers to the right, and a path that folds."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    if where:
+        table.add_column(where, overflow="fold")
+    return table
+
+
+def duration(minutes: float) -> str:
+    """Write minutes in the unit that people would choose."""
+    for unit, length in (("days", 60.0 * 24), ("hours", 60.0)):
+        if minutes >= 2 * length:
+            return f"{minutes / length:,.1f} {unit}"
+    return f"{minutes:.1f} minutes"
+
+
+def say(text: str, style: str = "") -> None:
     """Print a line to stderr, coloured where that is a terminal."""
     from rich.console import Console
 
@@ -155,8 +218,6 @@ def say(text: str, style: str) -> None:
 
 def read_values(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file."""
-    from radt.experiments.run import RunError
-
     try:
         values = json_text.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

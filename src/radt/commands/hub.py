@@ -10,6 +10,8 @@ from tyro.conf import Positional, arg
 
 from radt.commands.flags import Verb
 
+Repo = Annotated[Positional[str], arg(metavar="REPO")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PushVerb(Verb):
@@ -24,12 +26,9 @@ class PushVerb(Verb):
       radt hub push runs/x file:/shared/dark-room
     """
 
-    what: Annotated[
-        Positional[str], arg(metavar="RUN|DATASET")
-    ]  # a run's folder, or a dataset's folder or environment
-    repo: Annotated[
-        Positional[str], arg(metavar="REPO")
-    ]  # OWNER/NAME, datasets/OWNER/NAME or file:FOLDER
+    what: Annotated[Positional[str], arg(metavar="RUN|DATASET")]
+    """A run's folder, or a dataset's folder or environment."""
+    repo: Repo  # OWNER/NAME, datasets/OWNER/NAME or file:FOLDER
     license: str = "mit"  # under which others may use it, as the hub spells it
     private: bool = False  # if it has to be made on the hub, show it to its owner only
 
@@ -61,9 +60,7 @@ class PullVerb(Verb):
       radt hub pull file:/shared/dark-room --out runs/theirs
     """
 
-    repo: Annotated[
-        Positional[str], arg(metavar="REPO")
-    ]  # OWNER/NAME, datasets/OWNER/NAME or file:FOLDER
+    repo: Repo  # OWNER/NAME, datasets/OWNER/NAME or file:FOLDER
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
     """Folder to make (default: runs/NAME, or where datasets lie)."""
     revision: Annotated[str | None, arg(help_behavior_hint="(default: the latest)")] = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.markup import escape
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import RunWords, Verb, read_values
+from radt.commands.flags import RunWords, Verb, plain_columns
 
 if TYPE_CHECKING:
     from radt.envs.suite import TaskSuite
@@ -22,14 +22,10 @@ class EnvsVerb(Verb):
 
     def execute(self) -> None:
         """Print a table."""
-        from rich.table import Table
-
         from radt.envs import SUITES
 
         rows = [describe_suite(SUITES[name]) for name in SUITES.names()]
-        table = Table(box=None, pad_edge=False)
-        for name in ("name", "tasks", "horizon", "states", "actions", "optimum"):
-            table.add_column(name, no_wrap=True)
+        table = plain_columns(["name", "tasks", "horizon", "states", "actions", "optimum"])
         for row in rows:
             tasks = f"{row['train_tasks']} + {row['eval_tasks']}"
             best = "" if row["optimum"] is None else f"{row['optimum']:.2f}"
@@ -52,9 +48,7 @@ def describe_suite(suite: TaskSuite) -> dict[str, Any]:
         "trials": suite.trials,
         "horizon": suite.spaces.horizon,
         "states": f"{state.kind} {size}",
-        "actions": f"{action.size}"
-        if action.kind == "discrete"
-        else f"{action.size} {action.kind}",
+        "actions": f"{action.size} {action.kind}".removesuffix(" discrete"),
         "optimum": sum(known) / len(known) if known else None,
     }
 
@@ -108,17 +102,11 @@ class DiffVerb(Verb):
 
     def execute(self) -> None:
         """Compare and print."""
-        from radt.config import from_json
         from radt.decode import differences
+        from radt.experiments.compare import config_file, read_config
 
-        files = [path / "config.json" if path.is_dir() else path for path in self.pair]
-        configs = [from_json(read_values(file), where=str(file)) for file in files]
-        first, second = (config.to_json() for config in configs)
+        first, second = (read_config(path).to_json() for path in (self.first, self.second))
         changes = differences(first, second, (f"in {self.first}", f"in {self.second}"))
-        values = {"files": list(map(str, files)), "differences": changes}
+        files = [str(config_file(path)) for path in (self.first, self.second)]
+        values = {"files": files, "differences": changes}
         self.common.answer(values, escape("\n".join(changes) or "no difference"))
-
-    @property
-    def pair(self) -> tuple[Path, Path]:
-        """The two runs."""
-        return self.first, self.second

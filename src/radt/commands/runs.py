@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Suppress, arg
 
-from radt.commands.engine import EngineVerb
-from radt.commands.flags import ComputingVerb, RunWords, say
+from radt.commands.flags import (
+    ComputingVerb,
+    EngineVerb,
+    RunWords,
+    duration,
+    plain_columns,
+    say,
+)
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from radt.config import RunConfig
+    from radt.experiments.plan import Phase
     from radt.track import Sink
 
 
@@ -34,20 +44,16 @@ class Tracked(ComputingVerb, RunWords):
     def sinks(self, config: RunConfig) -> tuple[Sink, ...]:
         """Open the dashboards that were asked for; of several processes one tells them."""
         from radt.distributed import current_group
-        from radt.experiments.run import RunError
         from radt.track import TensorBoard, WandB
 
         folder = self.folder(config)
         sinks: list[Sink] = []
         if not current_group().is_rank_zero:
             return ()
-        try:
-            if self.tensorboard:
-                sinks.append(TensorBoard(folder / "tensorboard"))
-            if self.wandb is not None:
-                sinks.append(WandB(self.wandb, folder.name, config.to_json()))
-        except ImportError as error:
-            raise RunError(str(error)) from error
+        if self.tensorboard:
+            sinks.append(TensorBoard(folder / "tensorboard"))
+        if self.wandb is not None:
+            sinks.append(WandB(self.wandb, folder.name, config.to_json()))
         return tuple(sinks)
 
 
@@ -71,14 +77,17 @@ class RunVerb(EngineVerb, Tracked):
     def execute(self) -> None:
         """Run, or plan to."""
         from radt.api import TRACE, run
-        from radt.commands.summary import show_result
+        from radt.commands.evaluate import show_result
         from radt.distributed import current_group
+        from radt.experiments.plan import plan_run
         from radt.experiments.run import RESULT
 
         config, _ = self.compose()
         out = self.folder(config)
         if self.dry_run:
-            self._plan(config, out)
+            phases = plan_run(config, out)
+            values = {"out": str(out), "phases": [asdict(phase) for phase in phases]}
+            self.common.answer(values, show_phases(phases, config.budget))
             return
         common = self.common
         late = self.trace and (out / RESULT).exists() and not (out / TRACE).exists()
@@ -101,15 +110,20 @@ class RunVerb(EngineVerb, Tracked):
             again = f"`radt evaluate {out} --trace` evaluates it again with one"
             say(f"no trace: this run was evaluated before; {again}", "yellow")
 
-    def _plan(self, config: RunConfig, out: Path) -> None:
-        from radt.commands.summary import show_plan
-        from radt.experiments.plan import plan_run
 
-        phases = plan_run(config, out)
-        self.common.answer(
-            {"out": str(out), "phases": [p.to_json() for p in phases]},
-            show_plan(phases, config.budget),
-        )
+def show_phases(phases: Sequence[Phase], budget: str) -> Table:
+    """Show what there is to do, phase by phase."""
+    table = plain_columns(["phase"], ["steps", "time", "disk"], "where")
+    for phase in phases:
+        left = "done" if phase.done else duration(phase.minutes)
+        size, style = f"{phase.megabytes:.1f} MB", "dim" if phase.done else ""
+        table.add_row(phase.name, phase.steps, left, size, phase.where, style=style)
+    ahead = [phase for phase in phases if not phase.done]
+    minutes, disk = (sum(getattr(p, name) for p in ahead) for name in ("minutes", "megabytes"))
+    gpu = "; this budget is meant for a GPU" if budget == "paper" else ""
+    machine = f"estimated for two CPU cores{gpu}"
+    table.add_row("to do", "", duration(minutes), f"{disk:.1f} MB", machine)
+    return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,14 +149,12 @@ class CollectVerb(EngineVerb, RunWords):
     def execute(self) -> None:
         """Collect and describe what was collected."""
         from radt.api import collect
-        from radt.commands.data import card_values
-        from radt.data import Dataset, card, render
+        from radt.commands.data import described_dataset
 
         config, _ = self.compose()
         with self.opened() as engine:
             folder = collect(config, self.common.workers, self.common.quiet, engine)
-        measured = card(Dataset.open(folder))
-        self.common.answer(card_values(folder, measured), render(measured), f"[dim]{folder}[/]")
+        self.common.answer(*described_dataset(folder), f"[dim]{folder}[/]")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,10 +58,7 @@ class TaskFile:
     arrays: tuple[ArraySpec, ...]
 
     def __post_init__(self) -> None:
-        if not is_plain_name(self.file):
-            raise ValueError(f"{self.file!r} is not a plain file name inside the dataset's folder")
-        if not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
-            raise ValueError(f"the sha256 of {self.file} must be 64 hexadecimal digits")
+        check_name_and_hash(self.file, self.sha256)
         if not 0 <= self.task < 2**31:
             raise ValueError(f"task {self.task} of {self.file} is not in 0..2^31")
         if not 0 <= self.episodes <= self.transitions or not 0 < self.transitions < MAX_TRANSITIONS:
@@ -114,6 +111,14 @@ class Manifest:
 def is_plain_name(name: str) -> bool:
     """Tell whether `name` is one path component that stays inside its folder on every system."""
     return _PLAIN_NAME.fullmatch(name) is not None
+
+
+def check_name_and_hash(name: str, sha256: str) -> None:
+    """Refuse what cannot be a file of a folder, or not the hash of one."""
+    if not is_plain_name(name):
+        raise ValueError(f"{name!r} is not a plain file name inside its folder")
+    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        raise ValueError(f"the sha256 of {name} must be 64 hexadecimal digits")
 
 
 def array_specs(spaces: TaskSpaces, transitions: int, episodes: int) -> tuple[ArraySpec, ...]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -45,36 +45,31 @@ class Episodes:
 
 
 class Steps(NamedTuple):
-    """Windows as they are stored; what lies behind an episode's end has no meaning."""
+    """Steps as they are stored: all of them in RAM, [N], or windows, [B, L]."""
 
-    states: NDArray[Any]  # [B, L, *state_shape]
-    actions: NDArray[Any]  # [B, L, *action_shape]
-    rewards: NDArray[np.float32]  # [B, L]
-    returns_to_go: NDArray[np.float32]  # [B, L]
+    states: NDArray[Any]  # [..., *state_shape]
+    actions: NDArray[Any]  # [..., *action_shape]
+    rewards: NDArray[np.float32]  # [...]
+    returns_to_go: NDArray[np.float32]  # [...]
 
-
-class StepReader(Protocol):
-    """Where steps come from, addressed by their place in the one long sequence."""
-
-    def read(self, first: NDArray[Any], remaining: NDArray[Any], length: int) -> Steps:
-        """Read windows from `first`, whose episodes go on for `remaining` steps."""
-        ...
-
-
-@dataclass(frozen=True, repr=False)
-class InMemory:
-    """Every step in RAM, one array per field; a batch of windows is one gather."""
-
-    states: NDArray[Any]  # [N, *state_shape]
-    actions: NDArray[Any]  # [N, *action_shape]
-    rewards: NDArray[np.float32]  # [N]
-    returns_to_go: NDArray[np.float32]  # [N]
+    @classmethod
+    def zeros(cls, spaces: TaskSpaces, *shape: int) -> Steps:
+        """Make room for steps."""
+        return cls(
+            np.zeros((*shape, *spaces.state.shape), spaces.state.dtype),
+            np.zeros((*shape, *spaces.action.shape), spaces.action.dtype),
+            np.zeros(shape, np.float32),
+            np.zeros(shape, np.float32),
+        )
 
     def read(self, first: NDArray[Any], remaining: NDArray[Any], length: int) -> Steps:
-        """Gather windows; behind its end an episode's last step is repeated."""
+        """Gather windows from `first`, whose episodes go on for `remaining` steps, [N] -> [B, L].
+
+        Behind its end an episode's last step is repeated.
+        """
         step = np.minimum(np.arange(length), remaining[:, None] - 1)  # [B, L]
         index = first[:, None] + step
-        return Steps(*(getattr(self, item.name).take(index, axis=0) for item in fields(self)))
+        return Steps(*(field.take(index, axis=0) for field in self))
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,8 +82,8 @@ class OnDisk:
     offset: NDArray[np.int64]  # [tasks] place of each file's first step in the sequence
 
     def read(self, first: NDArray[Any], remaining: NDArray[Any], length: int) -> Steps:
-        """Read windows in the order they lie on disk."""
-        steps = self._zeros(len(first), length)
+        """Read windows in the order they lie on disk; what is behind an episode's end is 0."""
+        steps = Steps.zeros(self.spaces, len(first), length)
         files = np.searchsorted(self.offset, first, side="right") - 1  # [B]
         for row in np.argsort(first, kind="stable"):
             task = open_task_here(self.folder, self.files[files[row]], self.spaces)
@@ -101,15 +96,6 @@ class OnDisk:
             steps.returns_to_go[row, :count] = returns_to_go(rewards)[:count]
         return steps
 
-    def _zeros(self, count: int, length: int) -> Steps:
-        state, action = self.spaces.state, self.spaces.action
-        return Steps(
-            np.zeros((count, length, *state.shape), state.dtype),
-            np.zeros((count, length, *action.shape), action.dtype),
-            np.zeros((count, length), np.float32),
-            np.zeros((count, length), np.float32),
-        )
-
 
 @dataclass(frozen=True, repr=False)
 class Dataset:
@@ -119,7 +105,7 @@ class Dataset:
     tasks: tuple[int, ...]
     episodes: Episodes
     _first: NDArray[np.int64]  # [E] place of each episode's first step in the sequence
-    _steps: StepReader
+    _steps: Steps | OnDisk
 
     @classmethod
     def open(
@@ -163,25 +149,23 @@ class Dataset:
     @property
     def in_memory(self) -> bool:
         """Whether the steps lie in RAM."""
-        return isinstance(self._steps, InMemory)
+        return isinstance(self._steps, Steps)
 
     def select(self, tasks: Collection[int]) -> Dataset:
         """Choose some of the tasks; the steps are shared, not copied."""
         chosen = _choose(self.tasks, tasks)
-        kept = np.isin(self.episodes.task, sorted(chosen))
         left = tuple(task for task in self.tasks if task in chosen)
-        return Dataset(
-            self.manifest, left, self.episodes.rows(kept), self._first[kept], self._steps
-        )
+        return self._kept(np.isin(self.episodes.task, sorted(chosen)), left)
 
     def thinned(self, every: int) -> Dataset:
         """Keep every n-th episode of each task, from the first on; the steps are shared."""
         if every < 1:
             raise ValueError(f"every n-th episode needs n of at least 1, not {every}")
-        kept = self.episodes.index % every == 0
-        return Dataset(
-            self.manifest, self.tasks, self.episodes.rows(kept), self._first[kept], self._steps
-        )
+        return self._kept(self.episodes.index % every == 0, self.tasks)
+
+    def _kept(self, kept: NDArray[np.bool_], tasks: tuple[int, ...]) -> Dataset:
+        episodes, first = self.episodes.rows(kept), self._first[kept]
+        return Dataset(self.manifest, tasks, episodes, first, self._steps)
 
     def windows(self, episode_rows: ArrayLike, start: ArrayLike, length: int) -> Batch:
         """Cut `length` steps from each episode, fewer and padded where the episode ends."""
@@ -217,9 +201,9 @@ class Dataset:
         rows = np.flatnonzero(self.episodes.task == task)
         if task not in self.tasks or not rows.size:
             raise ValueError(f"task {task} has no complete episode among the chosen tasks")
-        lengths = self.episodes.length[rows]
-        if not np.array_equal(np.diff(self.episodes.index[rows]), np.ones(len(rows) - 1)):
+        if (np.diff(self.episodes.index[rows]) != 1).any():
             raise ValueError(f"the history of task {task} was thinned out; open the whole dataset")
+        lengths = self.episodes.length[rows]
         count = int(lengths.sum())
         steps = self._steps.read(self._first[rows[:1]], np.array([count]), count)
         return History(
@@ -268,10 +252,11 @@ def free_memory() -> int:
 
 def _load(
     folder: Path, spaces: TaskSpaces, files: tuple[TaskFile, ...], in_memory: bool
-) -> tuple[StepReader, list[Episodes]]:
+) -> tuple[Steps | OnDisk, list[Episodes]]:
     """Read every file's table of episodes and, if asked for, all its steps."""
     offset = _offsets(files)
-    memory = _allocate(spaces, sum(entry.transitions for entry in files)) if in_memory else None
+    count = sum(entry.transitions for entry in files)
+    memory = Steps.zeros(spaces, count) if in_memory else None
     tables = []
     for entry, begin in zip(files, offset, strict=True):
         with contextlib.closing(open_task(folder, entry, spaces)) as task:
@@ -303,16 +288,6 @@ def returns_to_go_by_episode(
         index = start[lengths == length][:, None] + np.arange(length)  # [episodes, length]
         to_go[index] = returns_to_go(rewards[index])
     return to_go
-
-
-def _allocate(spaces: TaskSpaces, count: int) -> InMemory:
-    state, action = spaces.state, spaces.action
-    return InMemory(
-        np.empty((count, *state.shape), state.dtype),
-        np.empty((count, *action.shape), action.dtype),
-        np.empty(count, np.float32),
-        np.empty(count, np.float32),
-    )
 
 
 def _offsets(files: Sequence[TaskFile]) -> NDArray[np.int64]:

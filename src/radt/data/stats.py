@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,12 +78,18 @@ def render(card: DatasetCard) -> str:
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines.items())
 
 
-def sparkline(values: tuple[float | None, ...]) -> str:
-    """Draw numbers as bars of text, the lowest and the highest one filling the range."""
-    known = [value for value in values if value is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
+def sparkline(
+    values: Iterable[float | None], low: float | None = None, high: float | None = None
+) -> str:
+    """Draw numbers as bars of text from `low` to `high`; None: their own lowest and highest."""
+    numbers = list(values)
+    known = [value for value in numbers if value is not None]
+    low = min(known, default=0.0) if low is None else low
+    high = max(known, default=0.0) if high is None else high
     scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(" " if v is None else _BARS[round((v - low) * scale)] for v in values)
+    return "".join(
+        " " if v is None else _BARS[round((min(max(v, low), high) - low) * scale)] for v in numbers
+    )
 
 
 def _return_by_tenth(episodes: Episodes) -> tuple[float | None, ...]:

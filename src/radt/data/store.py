@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -145,29 +144,14 @@ def open_task(folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTask:
     raise unusable(path, problem)
 
 
-@dataclass(frozen=True)
-class _Handles:
-    """The open files of one process, the longest unused first."""
-
-    tasks: OrderedDict[tuple[Path, str], OpenTask] = field(default_factory=OrderedDict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-_handles: dict[int, _Handles] = {}  # by process id: a fork never waits for its parent's lock
-
-
 def open_task_here(folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTask:
-    """Return this process' own handle of a file; what it inherited over a fork is given up."""
-    mine = _handles.setdefault(os.getpid(), _Handles())
-    with mine.lock:
-        for process in set(_handles) - {os.getpid()}:
-            for inherited in _handles.pop(process).tasks.values():
-                inherited.close()
-        key = (folder / entry.file, entry.sha256)
-        mine.tasks[key] = task = mine.tasks.pop(key, None) or open_task(folder, entry, spaces)
-        while len(mine.tasks) > MAX_OPEN_FILES:
-            mine.tasks.popitem(last=False)  # closes with its last user, perhaps in another thread
-    return task
+    """Return this process' own handle of a file; one inherited over a fork is not used."""
+    return _opened(os.getpid(), folder, entry, spaces)
+
+
+@lru_cache(maxsize=MAX_OPEN_FILES)
+def _opened(process: int, folder: Path, entry: TaskFile, spaces: TaskSpaces) -> OpenTask:
+    return open_task(folder, entry, spaces)  # closes with its last user, perhaps another thread
 
 
 def as_stored(given: Any, spec: ArraySpec, spaces: TaskSpaces) -> NDArray[Any]:

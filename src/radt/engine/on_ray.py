@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from radt.data.store import home
 from radt.engine.engine import EngineError, Job, Work, WorkerLoop, WorkerLostError, messages
+from radt.errors import MissingError
 from radt.registry import PLUGINS, plugin_files
 
 SECRETS = ("RADT_MEMORY_DSN", "PGPASSWORD")  # no job needs them
@@ -90,7 +91,7 @@ def ray_engine(
     try:
         import ray
     except ImportError as error:
-        raise ImportError("Ray is missing: pip install 'radt[ray]'") from error
+        raise MissingError("Ray is missing: pip install 'radt[ray]'") from error
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     quiet["runtime_env"] = {"env_vars": _shared_environment()}
     if address is None:

@@ -1,7 +1,7 @@
 """What the authors' way of evaluating Algorithm Distillation costs it.
 
 Their code takes AD's best action where it samples RA-DT's, and leaves attention dropout on while AD
-acts. Here trained runs of AD live through the same trials under our rule and under theirs, one
+acts. Here trained runs of AD roll out the same trials under our rule and under theirs, one
 change at a time; nothing is trained.
 
     python -m radt.experiments.authors_rules runs/dark-room-10x10/ad-seed0 ... --out FILE
@@ -9,36 +9,31 @@ change at a time; nothing is trained.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import tyro
 
 from radt.agent import ActionRule
 from radt.experiments.compare import read_config
 from radt.experiments.evaluate import live, load_method, trials_of
-from radt.experiments.provenance import machine
+from radt.experiments.questions import scores, write_answer
 from radt.experiments.run import Run
-from radt.files import atomic_write
 from radt.methods import Method
 from radt.methods.ad import AD
-from radt.metrics import crossed_interval, improvement, late_score
 from radt.model.attention import SelfAttention
 from radt.track import Tracker
-from radt.version import code_version
 
 DROPOUT = 0.1  # of attention, in the authors' fused path
 BEST = ActionRule(temperature=0.0)
 
 
 @dataclass(frozen=True)
-class Way:
+class EvaluationRule:
     """One way of evaluating."""
 
     name: str
@@ -47,49 +42,24 @@ class Way:
 
 
 WAYS = (
-    Way("as here"),
-    Way("best action", BEST),
-    Way("attention dropout", dropout=DROPOUT),
-    Way("best action and attention dropout, as the authors", BEST, DROPOUT),
+    EvaluationRule("as here"),
+    EvaluationRule("best action", BEST),
+    EvaluationRule("attention dropout", dropout=DROPOUT),
+    EvaluationRule("best action and attention dropout, as the authors", BEST, DROPOUT),
 )
 
 
-@dataclass(frozen=True)
-class Ask:
-    """Which trained runs of AD to evaluate, and where the answer goes."""
-
-    runs: tyro.conf.Positional[tuple[Path, ...]]
-    out: Path = Path("authors-rules.json")
-
-
-def compare_ways(folder: Path) -> list[dict[str, Any]]:
+def in_every_way(folder: Path) -> Iterator[dict[str, Any]]:
     """Evaluate one run in every way."""
     run = Run(read_config(folder), folder, threads=1)
-    found = []
     for way in WAYS:
-        method = load_method(run)
-        trials = trials_of(run)
+        method, trials = load_method(run), trials_of(run)
         trials = replace(trials, rule=way.rule or trials.rule)
         torch.manual_seed(run.config.seed)  # of the dropout
         with dropped(method, way.dropout):
             returns = live(method, trials, Tracker()).returns  # [task, trial]
-        score, gain = (
-            crossed_interval(of(returns)[None], np.random.default_rng(0))
-            for of in (late_score, improvement)
-        )
-        found.append(
-            {
-                "way": way.name,
-                "seed": run.config.seed,
-                "updates": run.config.learn.updates,
-                "score": score.mean,
-                "ci95_tasks": [score.low, score.high],
-                "improvement": gain.mean,
-                "improves_ci95_tasks": [gain.low, gain.high],
-                "returns": returns.tolist(),
-            }
-        )
-    return found
+        updates = run.config.learn.updates
+        yield {"way": way.name, "seed": run.config.seed, "updates": updates, **scores(returns)}
 
 
 @contextmanager
@@ -118,17 +88,13 @@ def dropped(method: Method, chance: float) -> Iterator[None]:
     method.options, method.actor = options, act  # type: ignore[method-assign]
 
 
-def main(ask: Ask) -> None:
-    """Evaluate every run in every way and write what came out."""
+def main(
+    runs: tyro.conf.Positional[tuple[Path, ...]], out: Path = Path("authors-rules.json")
+) -> None:
+    """Evaluate trained runs of AD in every way, write what came out and print it."""
     torch.set_num_threads(1)
-    lines = [line for folder in ask.runs for line in compare_ways(folder)]
-    record = {
-        "dropout": DROPOUT,
-        "ways": lines,
-        "machine": machine(),
-        "code_version": code_version(),
-    }
-    atomic_write(ask.out, (json.dumps(record, indent=1) + "\n").encode())
+    lines = [line for folder in runs for line in in_every_way(folder)]
+    write_answer(out, {"dropout": DROPOUT, "ways": lines})
     for line in lines:
         low, high = line["ci95_tasks"]
         print(
@@ -137,4 +103,4 @@ def main(ask: Ask) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Ask))
+    tyro.cli(main)

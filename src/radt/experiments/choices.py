@@ -88,29 +88,24 @@ def _fastest(learner: Method, batches: list[Any], updates: int) -> Choices:
     """Time a few updates of each candidate and return the fastest that is worth it."""
     learner.networks["policy"].train()
     counts = sorted({1, os.cpu_count() or 1})
-    single = [Choices(threads) for threads in counts]
-    rounded = [Choices(threads, precision="bfloat16") for threads in counts]
-    seconds = {choices.name: _seconds(choices, learner, batches) for choices in single + rounded}
+    single, rounded = (
+        [Choices(n) for n in counts],
+        [Choices(n, precision="bfloat16") for n in counts],
+    )
+    seconds = {one.name: _seconds(one, learner, batches) for one in single + rounded}
     best, faster = (min(kind, key=lambda one: seconds[one.name]) for kind in (single, rounded))
     if seconds[best.name] >= WORTH_ROUNDING * seconds[faster.name]:
         best = faster
-    if updates * seconds[best.name] > WORTH_COMPILING:
-        best = _compiled(best, learner, batches, updates, seconds)
+    alone = updates * seconds[best.name]
+    if alone > WORTH_COMPILING:
+        compiled, started = replace(best, compiled=True), time.perf_counter()
+        try:
+            each = seconds[compiled.name] = _seconds(compiled, learner, batches)
+            spent = time.perf_counter() - started
+            best = compiled if spent + updates * each < alone else best
+        except Exception as error:  # a missing or broken compiler shows in many ways
+            best = replace(best, note=f"not compiled: {type(error).__name__}")
     return replace(best, measured={name: round(value, 5) for name, value in seconds.items()})
-
-
-def _compiled(
-    plain: Choices, learner: Method, batches: list[Any], updates: int, seconds: dict[str, float]
-) -> Choices:
-    """Compile as well, if that saves more time than it takes; a compiler that fails is noted."""
-    compiled = replace(plain, compiled=True)
-    started = time.perf_counter()
-    try:
-        each = seconds[compiled.name] = _seconds(compiled, learner, batches)
-    except Exception as error:  # a missing or broken compiler shows in many ways
-        return replace(plain, note=f"not compiled: {type(error).__name__}")
-    spent = time.perf_counter() - started
-    return compiled if spent + updates * each < updates * seconds[plain.name] else plain
 
 
 def _seconds(choices: Choices, learner: Method, batches: list[Any]) -> float:

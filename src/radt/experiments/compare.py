@@ -3,31 +3,52 @@
 A run works in `OUT/<env>/<method>-seed<k>`. When it is finished, what it says is published as
 `RESULTS/<env>/<method>-seed<k>`: its record, config, pictures and summary; weights and logs stay
 behind. A published record with the same config is not made again.
+
+Equal wall time is a number of updates: as many as fit some minutes of training on this machine. It
+becomes part of a run's config, so that the run stays exactly repeatable and can be resumed.
+Everything that comes before the first update counts as well: an embedder's training and the filling
+of an index, at its full price where vectors of an earlier process were found.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from radt.config import Budget, Layer, RunConfig, compose, from_json, overrides
+from radt.data import Dataset
+from radt.decode import decode
 from radt.envs.suite import SUITES
-from radt.experiments.measured import measured
+from radt.errors import RunError
 from radt.experiments.plan import Phase, plan_run
 from radt.experiments.presets import preset_layers
-from radt.experiments.run import RESULT, Run, RunError, build, conflicts
+from radt.experiments.provenance import (
+    Line,
+    Stopwatch,
+    machine,
+    measured,
+    read_log,
+    updates_per_second,
+)
+from radt.experiments.run import RESULT, Run, build, conflicts, dataset_path, deciding
+from radt.experiments.train import train
 from radt.files import atomic_write
 from radt.methods import METHODS, build_method
 from radt.spaces import TaskSpaces
+from radt.version import code_version
 
 REFERENCES = ("replay", "sweep")  # learn nothing and stand beside every method
 KEPT = ("config.json", "choices.json", "dataset.json", "curve*.png", "summary.md", "trials.gif")
 CONFLICTS = 3  # so many are named
 LOOKS = 4  # at validation tasks, where time decides how many updates there are
+TIMED = 60  # updates, of the policy and of an embedder, that a pace is measured over
+LOGGED = 5  # updates between two readings of the clock; their median counts
+MULTIPLE = 50  # updates are rounded down to it
 
 State = Literal["published", "finished", "interrupted", "missing"]
 
@@ -77,6 +98,22 @@ class Comparison:
         for seed in range(self.seeds):
             yield from ((method, seed) for method in methods)
 
+    def times(self, method: str) -> bool:
+        """Whether time decides how many updates a method gets."""
+        return self.wall_minutes is not None and METHODS[method].learns
+
+    def pace_file(self, method: str) -> Path:
+        """Name the file that says how fast a method trains."""
+        return self.published / "pace" / f"{method}.json"
+
+    def updates(self, method: str) -> int | None:
+        """Return the updates that fit the time; None: the preset's, or not measured yet."""
+        if self.wall_minutes is None or not self.times(method):
+            return None
+        config = self.config(method, seed=0)
+        pace = read_pace(self.pace_file(method), config.to_json())
+        return None if pace is None else fitting_updates(config, pace, self.wall_minutes)
+
     def config(self, method: str, seed: int, updates: int | None = None) -> RunConfig:
         """Compose a run's config; `updates` are as many as fit the time."""
         over = [overrides(_sets_for(method, self.sets))]
@@ -115,9 +152,9 @@ class Entry:
         }
 
 
-def entry(comparison: Comparison, method: str, seed: int, updates: int | None = None) -> Entry:
+def entry(comparison: Comparison, method: str, seed: int) -> Entry:
     """Look at one run: its config, how far it has come, and what is left."""
-    config = comparison.config(method, seed, updates)
+    config = comparison.config(method, seed, comparison.updates(method))
     name = f"{method}-seed{seed}"
     out, published = comparison.runs / name, comparison.published / name
     state = state_of(config, out, published)
@@ -127,6 +164,11 @@ def entry(comparison: Comparison, method: str, seed: int, updates: int | None = 
         minutes |= {"train": comparison.wall_minutes, "embedder": 0.0}  # one cap for both
     left = sum(spent for phase, spent in minutes.items() if phase != "collect")
     return Entry(config, out, published, state, phases, left)
+
+
+def entries_of(comparison: Comparison) -> list[Entry]:
+    """Look at every run of a comparison; what is not timed yet still has the preset's updates."""
+    return [entry(comparison, method, seed) for method, seed in comparison.names()]
 
 
 def state_of(config: RunConfig, out: Path, published: Path) -> State:
@@ -140,7 +182,23 @@ def state_of(config: RunConfig, out: Path, published: Path) -> State:
     return "finished" if (out / RESULT).exists() else "interrupted"
 
 
-def publish(out: Path, folder: Path) -> None:
+def to_collect(entries: Sequence[Entry]) -> dict[str, tuple[RunConfig, Phase]]:
+    """Return the datasets that runs still miss, by folder, each with a config that asks for it."""
+    return {
+        phase.where: (one.config, phase)
+        for one in entries
+        for phase in one.phases
+        if phase.name == "collect" and not phase.done
+    }
+
+
+def hours(entries: Sequence[Entry]) -> float:
+    """Estimate how long the rest takes, on two CPU cores; a dataset is counted once."""
+    shared = sum(phase.minutes for _, phase in to_collect(entries).values())
+    return (sum(one.minutes for one in entries) + shared) / 60.0
+
+
+def publish_run(out: Path, folder: Path) -> None:
     """Keep what a finished run says; its record comes last, so that half a copy is none."""
     for pattern in KEPT:
         for file in sorted(out.glob(pattern)):
@@ -163,21 +221,18 @@ def complete(out: Path, folder: Path) -> None:
     atomic_write(folder / RESULT, (json.dumps(record) + "\n").encode())
 
 
-def collect_minutes(entries: Sequence[Entry]) -> float:
-    """Estimate how long the datasets take that are still missing, each counted once."""
-    missing = {
-        phase.where: phase.minutes
-        for one in entries
-        for phase in one.phases
-        if phase.name == "collect" and not phase.done
-    }
-    return sum(missing.values())
+def config_file(place: Path) -> Path:
+    """Return the file with the config of a run, given its folder or the file itself."""
+    return place / "config.json" if place.is_dir() else place
 
 
-def read_config(folder: Path) -> RunConfig:
+def read_config(place: Path) -> RunConfig:
     """Read the config of a run or of a record, of this version or an older one."""
-    file = folder / "config.json"
-    return any_config(json.loads(file.read_text(encoding="utf-8")), str(file))
+    file = config_file(place)
+    try:
+        return any_config(json.loads(file.read_text(encoding="utf-8")), str(file))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"cannot read {file} as the config of a run: {error}") from error
 
 
 def any_config(values: dict[str, Any], where: str) -> RunConfig:
@@ -191,8 +246,8 @@ def _check_same(config: RunConfig, folder: Path) -> None:
     """Refuse a folder whose run had other values."""
     try:
         changes = conflicts(read_config(folder), config)
-    except (OSError, ValueError) as error:
-        changes = [f"its config cannot be read: {error}"]
+    except RunError as error:
+        changes = [str(error)]
     if changes:
         more = [f"and {len(changes) - CONFLICTS} more"] if len(changes) > CONFLICTS else []
         raise RunError(
@@ -215,3 +270,83 @@ def _sets_for(method: str, sets: tuple[str, ...]) -> tuple[str, ...]:
     entry = METHODS[method]
     has = {"options": entry.learns, "embedder": entry.embeds}
     return tuple(text for text in sets if has.get(text.partition(".")[0], True))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a method trains."""
+
+    threads: int
+    before_seconds: float  # until the first update
+    update_seconds: float
+
+    def updates(self, minutes: float) -> int:
+        """Return how many updates fit some minutes."""
+        left = 60.0 * minutes - self.before_seconds
+        return max(0, int(left / self.update_seconds) // MULTIPLE * MULTIPLE)
+
+
+def pace_of(config: RunConfig, file: Path, threads: int, device: str = "cpu") -> Pace:
+    """Take a pace that was measured for this config before, or measure it and write it down."""
+    own = replace(config, seed=0).to_json()  # seeds train equally fast
+    if (known := read_pace(file, own)) is not None:
+        return known
+    pace = measure_pace(config, threads, device)
+    content = {
+        "pace": asdict(pace),
+        "config": own,
+        "machine": machine(),
+        "code_version": code_version(),
+    }
+    atomic_write(file, (json.dumps(content, indent=2) + "\n").encode())
+    return pace
+
+
+def read_pace(file: Path, config: dict[str, Any]) -> Pace | None:
+    """Read a pace; None where there is none of this config."""
+    if not file.exists():
+        return None
+    content = json.loads(file.read_text())
+    timed = any_config(content["config"], str(file)).to_json()  # with options that came later
+    if deciding(timed) != deciding(config):
+        return None
+    return decode(Pace, content["pace"], where=str(file))
+
+
+def measure_pace(config: RunConfig, threads: int, device: str) -> Pace:
+    """Train for some updates in a folder of its own and look at the clock."""
+    learn = replace(
+        config.learn, updates=TIMED, log_every=LOGGED, save_every=TIMED, evaluate_every=0
+    )
+    short, embedder_updates = replace(config, learn=learn), 0
+    if METHODS[config.method].trains_embedder:
+        embedder_updates = config.embedder.updates
+        embedder = replace(config.embedder, updates=min(TIMED, embedder_updates))
+        short = replace(short, embedder=embedder)
+    watch = Stopwatch()
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Run(short, Path(scratch), threads=threads, device=device)
+        train(run, Dataset.open(dataset_path(config)), watch)
+        lines = read_log(run.out)
+    embedder_seconds, update_seconds = (
+        1.0 / (updates_per_second(lines, phase) or float("inf")) for phase in ("embedder", "train")
+    )
+    before = watch.seconds["prepare"] + embedder_updates * embedder_seconds + saved_seconds(lines)
+    return Pace(threads, round(before, 2), round(update_seconds, 6))
+
+
+def saved_seconds(lines: Sequence[Line]) -> float:
+    """Return what an index would have taken longer without vectors of an earlier process."""
+    filled = [line for line in lines if line["phase"] == "embed" and line["step"] == 0]
+    return sum(float(line["seconds_saved"]) for line in filled)
+
+
+def fitting_updates(config: RunConfig, pace: Pace, minutes: float) -> int:
+    """Return the updates that fit, or say that none do."""
+    if (updates := pace.updates(minutes)) == 0:
+        raise RunError(
+            f"{config.method} does not train {MULTIPLE} updates in {minutes:g} minutes: "
+            f"{pace.before_seconds / 60:.1f} go by before the first one, and one takes "
+            f"{pace.update_seconds:.3f} s; give it more --wall-minutes"
+        )
+    return updates

@@ -11,10 +11,9 @@ count by itself is lent the counts of `ra-dt+`, to tell what they would bring to
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,34 +23,19 @@ import tyro
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.agent import ActionRule
-from radt.checkpoint import load_checkpoint, untrained
-from radt.decode import decode
-from radt.envs.suite import SUITES, found_above
-from radt.experiments.evaluate import Trials, live
-from radt.experiments.provenance import machine
-from radt.experiments.run import CHECKPOINT, RunError
-from radt.files import atomic_write
+from radt.checkpoint import untrained
+from radt.envs.suite import found_above
+from radt.errors import RunError
+from radt.experiments.evaluate import live
+from radt.experiments.questions import read_weights, scores, weights_file, write_answer
 from radt.methods import METHODS, Method
 from radt.methods.exploration import ExplorationBonus
 from radt.methods.method import Actor
 from radt.methods.trials import RunningTrials
-from radt.metrics import after_finding, crossed_interval, found_by, improvement, late_score
+from radt.metrics import after_finding, found_by
 from radt.track import Tracker
-from radt.version import code_version
 
 COUNTS = {"count_bonus": 24.0, "revisit_penalty": 24.0}  # the weights of ra-dt+
-
-
-@dataclass(frozen=True)
-class Ask:
-    """Whose weights are looked at, where, and where the answer goes."""
-
-    env: str
-    weights: Path  # a run's folder or a checkpoint
-    out: Path = Path("controls.json")
-    trials: int | None = None  # None: as many as the environment's evaluation has
-    tasks: int | None = None  # the first so many of the unseen ones; None: all
 
 
 def controls(method: Method, blank: Method) -> Iterator[tuple[str, Method]]:
@@ -114,60 +98,43 @@ def altered(
     return cast(Method, changed)
 
 
-def compare_controls(ask: Ask) -> dict[str, Any]:
-    """Let every control live through the same trials."""
-    file = ask.weights / CHECKPOINT if ask.weights.is_dir() else ask.weights
-    method, card = load_checkpoint(file)
-    if card.env != ask.env:
-        raise RunError(f"{file} holds {card.method} for {card.env}; give a run in {ask.env}")
-    suite = SUITES[ask.env]
-    tasks = suite.eval_tasks[: ask.tasks]
-    rule = decode(ActionRule, card.action_rule, str(file))
-    trials = Trials(suite, tasks, ask.trials or suite.trials, rule, card.seed)
-    lines = [
-        {"control": name, **_scores(live(each, trials, Tracker()).returns, trials)}
-        for name, each in controls(method, untrained(file, card))
-    ]
-    return {
-        "env": ask.env,
-        "method": card.method,
-        "weights": ask.weights.name,
-        "trained_by": card.code_version,
-        "seed": card.seed,
-        "controls": lines,
-        "machine": machine(),
-        "code_version": code_version(),
-    }
+def main(
+    env: str,
+    weights: Path,
+    out: Path = Path("controls.json"),
+    trials: int | None = None,
+    tasks: int | None = None,
+) -> None:
+    """Let every control roll out the same trials, write what came out and print it.
 
-
-def _scores(returns: np.ndarray[Any, np.dtype[np.float64]], trials: Trials) -> dict[str, Any]:
-    """Say what came out, with 95 % over tasks; `returns` are [task, trial]."""
-    rng, above = np.random.default_rng(0), found_above(trials.suite, trials.tasks)
-    score, gain = (crossed_interval(of(returns)[None], rng) for of in (late_score, improvement))
-    after = after_finding(returns, above)
-    return {
-        "score": score.mean,
-        "ci95_tasks": [score.low, score.high],
-        "improvement": gain.mean,
-        "improves_ci95_tasks": [gain.low, gain.high],
-        "found": int(found_by(returns, above)[-1]),
-        "after_finding": None if math.isnan(after) else after,
-        "returns": returns.tolist(),
-    }
-
-
-def main(ask: Ask) -> None:
-    """Compare, write what came out and print it."""
+    Args:
+        env: where the weights were trained.
+        weights: a run's folder or a checkpoint.
+        out: where the answer goes.
+        trials: of each task; usually as many as the environment's evaluation has.
+        tasks: the first so many of the unseen ones; usually all.
+    """
     torch.set_num_threads(1)
-    record = compare_controls(ask)
-    atomic_write(ask.out, (json.dumps(record) + "\n").encode())
-    for line in record["controls"]:
+    method, card, usual = read_weights(weights, trials)
+    if card.env != env:
+        raise RunError(f"{weights} holds {card.method} for {card.env}; give a run in {env}")
+    rolled = replace(usual, tasks=usual.tasks[:tasks])
+    lines = []
+    for name, each in controls(method, untrained(weights_file(weights), card)):
+        returns = live(each, rolled, Tracker()).returns  # [task, trial]
+        above = found_above(rolled.suite, rolled.tasks)
+        after = after_finding(returns, above)
+        found = int(found_by(returns, above)[-1])
+        line = {"control": name, **scores(returns, np.random.default_rng(0)), "found": found}
+        lines.append({**line, "after_finding": None if math.isnan(after) else after})
         low, high = line["ci95_tasks"]
         print(
-            f"{line['control']:<20} {line['score']:6.1f} [{low:.1f}, {high:.1f}]  improves "
-            f"{line['improvement']:+.1f}  found {line['found']}"
+            f"{name:<20} {line['score']:6.1f} [{low:.1f}, {high:.1f}]  improves "
+            f"{line['improvement']:+.1f}  found {found}"
         )
+    record = {"env": env, "method": card.method, "weights": weights.name, "seed": card.seed}
+    write_answer(out, {**record, "trained_by": card.code_version, "controls": lines})
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Ask))
+    tyro.cli(main)

@@ -16,8 +16,7 @@ from radt.config import TRAINING_TASKS
 from radt.costs import count_parameters
 from radt.envs.suite import SUITES, TaskSuite, found_above
 from radt.experiments.choices import recall
-from radt.experiments.measured import measured
-from radt.experiments.provenance import Stopwatch, machine
+from radt.experiments.provenance import Stopwatch, machine, measured
 from radt.experiments.run import (
     CHECKPOINT,
     CHOICES,

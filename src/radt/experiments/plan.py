@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,6 @@ class Phase:
     where: str
     done: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
 
 def plan_run(config: RunConfig, out: Path) -> list[Phase]:
     """List the phases of a run in order."""
@@ -54,17 +50,14 @@ def plan_run(config: RunConfig, out: Path) -> list[Phase]:
     method = blueprint(config.method, spaces, config.options, config.embedder, config.seed)
     phases = []
     if entry.learns:
-        done = (out / CHECKPOINT).exists()
+        path = out / CHECKPOINT
         phases.append(_collect(config))
         if entry.trains_embedder:
-            updates, path = config.embedder.updates, out / CHECKPOINT
-            phases.append(_train(config, method, "embedder", updates, path, done))
+            phases.append(_train(config, method, "embedder", config.embedder.updates, path))
         if isinstance(config.embedder, LanguageOptions):
-            phases.append(_embed(config, method, done))
-        updates, path = config.learn.updates, out / CHECKPOINT
-        phases.append(_train(config, method, "policy", updates, path, done))
-    phases.append(_evaluate(run, method))
-    return phases
+            phases.append(_embed(config, method, path.exists()))
+        phases.append(_train(config, method, "policy", config.learn.updates, path))
+    return [*phases, _evaluate(run, method)]
 
 
 def _collect(config: RunConfig) -> Phase:
@@ -85,9 +78,7 @@ def _expected(config: RunConfig) -> Forecast:
     return SOURCES[config.source].forecast(SUITES[config.env], config.collect)
 
 
-def _train(
-    config: RunConfig, method: Method, part: str, updates: int, path: Path, done: bool
-) -> Phase:
+def _train(config: RunConfig, method: Method, part: str, updates: int, path: Path) -> Phase:
     weights = _weights(method.networks[part])
     work = config.learn.batch_size * _work(method, part, method.context.input_steps)
     each = work * MEASURED["train_seconds_per_parameter_token"]
@@ -97,7 +88,7 @@ def _train(
         minutes=updates * (each + MEASURED["update_overhead_seconds"]) / 60,
         megabytes=weights * 4 * 4 / 1e6,  # weights and two moments to go on from, and a checkpoint
         where=str(path),
-        done=done,
+        done=path.exists(),
     )
 
 

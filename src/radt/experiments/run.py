@@ -20,7 +20,7 @@ from radt.decode import differences
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
 from radt.envs.suite import SUITES, TaskSuite
-from radt.errors import RadtError
+from radt.errors import RunError as RunError
 from radt.experiments.presets import changed, in_flags, usual_recipe
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
@@ -32,10 +32,6 @@ CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
 CHOICES = "choices.json"
 RHYTHM = ("evaluate_every", "log_every", "save_every")
-
-
-class RunError(RadtError, ValueError):
-    """A run that cannot be started as asked; the message says what to do."""
 
 
 @dataclass(frozen=True)

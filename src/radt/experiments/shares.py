@@ -7,7 +7,7 @@ by seed and task.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,13 +21,7 @@ from radt.icl import ICLResult, Observer
 from radt.methods import Method
 from radt.track import Tracker
 
-
-@dataclass(frozen=True)
-class Share:
-    """Some of the tasks, and where their method comes from."""
-
-    load: Callable[[], Method]  # importable by a worker
-    trials: Trials
+Share = tuple[Callable[[], Method], Trials]  # who loads the method (importable), some of the tasks
 
 
 def shared(engine: Engine, load: Callable[[], Method]) -> Live:
@@ -46,8 +40,8 @@ def _live_on(
     """Live through all shares and put what came of them in the order of the tasks."""
     if observer is not None:
         raise RunError("one process writes a trace: leave out --trace, or --engine and --workers")
-    shares = [Share(load, replace(trials, tasks=tasks)) for tasks in _dealt(trials.tasks, engine)]
-    told: dict[int, Any] = {}
+    shares = [(load, replace(trials, tasks=tasks)) for tasks in _dealt(trials.tasks, engine)]
+    told: dict[int, dict[str, Any]] = {}
     tracker.start("evaluate", total=len(shares))
     try:
         for place, result in engine.map(_live_share, shares):
@@ -71,9 +65,7 @@ def _dealt(tasks: tuple[int, ...], engine: Engine) -> list[tuple[int, ...]]:
 
 def _live_share(share: Share) -> Iterator[dict[str, Any]]:
     """Live through the tasks of one share, with one thread."""
+    load, trials = share
     with single_threaded():
-        result = live(share.load(), share.trials, Tracker())
-    yield {
-        "returns": result.returns.tolist(),
-        "first_reward": result.first_reward.tolist(),
-    }
+        result = live(load(), trials, Tracker())
+    yield {"returns": result.returns.tolist(), "first_reward": result.first_reward.tolist()}

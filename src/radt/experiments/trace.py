@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from radt.agent import Agent
 from radt.errors import RadtError
-from radt.experiments.witness import Part, Witness
+from radt.experiments.witness import Segment, Witness
 from radt.trajectory import Verdict
 
 VERSION = 2
@@ -97,7 +97,7 @@ def header(agent: Agent, env: str, method: str) -> dict[str, Any]:
     }
 
 
-def trial_line(task: int, part: Part, entries: dict[str, list[Any]]) -> dict[str, Any]:
+def trial_line(task: int, part: Segment, entries: dict[str, list[Any]]) -> dict[str, Any]:
     """Describe a whole trial, and what the memory held as it began."""
     columns = asdict(part)
     del columns["trial"], columns["start"]

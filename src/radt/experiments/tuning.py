@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import tyro
 
@@ -25,11 +24,12 @@ from radt.envs.suite import found_above
 from radt.experiments.evaluate import Trials, live, load_method, trials_of
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
+from radt.experiments.questions import scores
 from radt.experiments.run import Run, build, collect
 from radt.experiments.train import train
 from radt.icl import ICLResult
 from radt.methods import Method
-from radt.metrics import after_finding, crossed_interval, found_by, improvement, late_score
+from radt.metrics import after_finding, found_by
 from radt.track import Tracker
 from radt.version import code_version
 
@@ -92,8 +92,7 @@ def _record(
     watch: Stopwatch,
 ) -> None:
     """Append one line about one score."""
-    score = crossed_interval(late_score(result.returns)[None], np.random.default_rng(0))
-    above = found_above(trials.suite, trials.tasks)
+    told, above = scores(result.returns), found_above(trials.suite, trials.tasks)
     found = found_by(result.returns, above)
     line: dict[str, Any] = {
         "env": one.env,
@@ -103,9 +102,9 @@ def _record(
         "config": config.to_json(),  # the presets that `set` changes may change, too
         "tested_on": place or one.env,
         "action_rule": asdict(trials.rule),
-        "score": round(score.mean, 2),
-        "ci95_tasks": [round(score.low, 2), round(score.high, 2)],
-        "improvement": round(float(improvement(result.returns).mean()), 2),
+        "score": round(told["score"], 2),
+        "ci95_tasks": [round(bound, 2) for bound in told["ci95_tasks"]],
+        "improvement": round(told["improvement"], 2),
         "by_trial": {str(n): round(float(result.returns[:, n - 1].mean()), 2) for n in (1, 10, 20)},
         "found_by": {str(n): int(found[n - 1]) for n in (1, 5, 10, 20, 40) if n <= len(found)},
         "after_finding": round(after_finding(result.returns, above), 2),

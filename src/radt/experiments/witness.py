@@ -3,6 +3,10 @@
 A witness looks at an agent after each step and keeps, per slot, columns of plain values: states,
 actions, rewards, how likely each action was, what was searched and found, and what the policy
 looked at in the chunks it holds. An agent that nobody watches pays nothing for it.
+
+What the memory holds is also drawn as a map: keys are compared by their direction, so it shows the
+two principal axes of their directions. A map that follows another one is turned, so that what was
+known before stays where it was as far as possible.
 """
 
 from __future__ import annotations
@@ -15,10 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import orthogonal_procrustes
+from torch import Tensor
 
 from radt.agent import Agent
-from radt.experiments.key_map import KeyMap, fit_map
 from radt.memory.memory import Memory
+from radt.memory.similarity import unit
 from radt.methods.decision_cache import MovingWindow
 from radt.model.looking import looking
 from radt.model.policy import DecisionTransformer
@@ -26,7 +32,7 @@ from radt.trajectory import Retrieval
 
 
 @dataclass
-class Part:
+class Segment:
     """Consecutive steps of one trial as columns of plain values."""
 
     trial: int  # from 0
@@ -47,14 +53,14 @@ class Witness:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.parts = [Part(trial=0, start=0) for _ in range(agent.slots)]
+        self.parts = [Segment(trial=0, start=0) for _ in range(agent.slots)]
         self.entries: list[dict[str, list[Any]]] = [{} for _ in range(agent.slots)]
         self._maps: list[KeyMap | None] = [None] * agent.slots
         self._held: list[list[int]] = [[] for _ in range(agent.slots)]
         self._context = ExitStack()
         window = getattr(agent.actor, "window", None)
         self._window = window if isinstance(window, MovingWindow) else None
-        self._looks: list[torch.Tensor] = []  # [B, heads, L, M] of each layer
+        self._looks: list[Tensor] = []  # [B, heads, L, M] of each layer
 
     def __enter__(self) -> Witness:
         policy = self.agent.method.networks.get("policy")
@@ -84,20 +90,20 @@ class Witness:
             part.chances.append(None if chances is None else rounded(chances[row]))
             part.attention.append(self._packed(slot, looks, row))
 
-    def take(self, slot: int) -> Part:
+    def take(self, slot: int) -> Segment:
         """Hand over what was noted of a slot; what comes next goes on behind it."""
         taken = self.parts[slot]
-        self.parts[slot] = Part(taken.trial, taken.start + len(taken))
+        self.parts[slot] = Segment(taken.trial, taken.start + len(taken))
         return taken
 
     def _begin(self, slot: int) -> None:
         """Note what the memory of a slot holds as its trial begins."""
-        self.parts[slot] = Part(int(self.agent.trials.trial[slot]), start=0)
+        self.parts[slot] = Segment(int(self.agent.trials.trial[slot]), start=0)
         self._held[slot] = []
         if (memory := self.agent.memory) is not None:
-            self._maps[slot], self.entries[slot] = describe(memory, slot, self._maps[slot])
+            self._maps[slot], self.entries[slot] = described_entries(memory, slot, self._maps[slot])
 
-    def _note_search(self, slot: int, step: int, part: Part) -> None:
+    def _note_search(self, slot: int, step: int, part: Segment) -> None:
         retrieval, asked = self.agent.retrieval, self.agent.asked
         if retrieval is None or slot not in asked:
             return
@@ -107,7 +113,7 @@ class Witness:
         if query is not None and key_map is not None:
             place = rounded(key_map.places(query[row : row + 1].cpu())[0])
         self._held[slot] = [entry for entry in retrieval.chosen[row].tolist() if entry >= 0]
-        part.searches.append({"step": step, "query": place, **candidates(retrieval, row)})
+        part.searches.append({"step": step, "query": place, **found_entries(retrieval, row)})
 
     def _attention(self) -> NDArray[np.float32] | None:
         """Return what the deciding tokens looked at, [layers, B, 1 + steps], and forget it."""
@@ -149,7 +155,7 @@ def packed(weights: NDArray[np.float32]) -> dict[str, Any]:
     return {"layers": len(weights), "peak": round(peak, 4), "bytes": text}
 
 
-def candidates(retrieval: Retrieval, row: int) -> dict[str, list[Any]]:
+def found_entries(retrieval: Retrieval, row: int) -> dict[str, list[Any]]:
     """Describe as columns what one search found, by falling relevance, and what was chosen."""
     present = retrieval.ids[row] >= 0
     score = retrieval.score[row][present].tolist()
@@ -163,7 +169,9 @@ def candidates(retrieval: Retrieval, row: int) -> dict[str, list[Any]]:
     }
 
 
-def describe(memory: Memory, slot: int, before: KeyMap | None) -> tuple[KeyMap, dict[str, Any]]:
+def described_entries(
+    memory: Memory, slot: int, before: KeyMap | None
+) -> tuple[KeyMap, dict[str, Any]]:
     """Describe a slot's entries as columns and draw their map, turned as the one before."""
     with memory.lock:
         ids = (memory.entries.task == slot).nonzero().squeeze(1)  # [n]
@@ -192,3 +200,42 @@ def rounded(values: Any, digits: int = 4) -> Any:
     return (
         array.tolist() if array.dtype.kind in "iub" else array.astype(float).round(digits).tolist()
     )
+
+
+@dataclass(frozen=True)
+class KeyMap:
+    """Two axes through the middle of some keys."""
+
+    middle: NDArray[np.float64]  # [d]
+    axes: NDArray[np.float64]  # [d, 2]
+
+    def places(self, vectors: Tensor) -> NDArray[np.float64]:
+        """Project keys or queries, [N, d] -> [N, 2]."""
+        return np.asarray((_directions(vectors) - self.middle) @ self.axes)
+
+    def turned_to(self, other: KeyMap, keys: Tensor) -> KeyMap:
+        """Turn or mirror the axes so that keys [N, d] lie as they do in the other map."""
+        ours, theirs = self.places(keys), other.places(keys)
+        if not ours.any() or not theirs.any():
+            return self
+        turn, _ = orthogonal_procrustes(ours, theirs - theirs.mean(axis=0))
+        return KeyMap(self.middle, self.axes @ turn)
+
+
+def fit_map(keys: Tensor) -> KeyMap:
+    """Find the two directions in which keys [N, d] differ most."""
+    axes = np.zeros((keys.shape[1], 2))
+    if not len(keys):
+        return KeyMap(axes[:, 0], axes)
+    directions = _directions(keys)  # [N, d]
+    middle = directions.mean(axis=0)
+    _, _, principal = np.linalg.svd(directions - middle, full_matrices=False)
+    found = principal[:2].T  # [d, <=2]
+    largest = np.abs(found).argmax(axis=0)
+    signs = np.where(found[largest, np.arange(found.shape[1])] < 0, -1.0, 1.0)
+    axes[:, : found.shape[1]] = found * signs  # a decomposition leaves the sign open
+    return KeyMap(middle, axes)
+
+
+def _directions(vectors: Tensor) -> NDArray[np.float64]:
+    return np.asarray(unit(torch.as_tensor(vectors)).numpy())

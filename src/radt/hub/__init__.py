@@ -8,7 +8,7 @@ Only safetensors, HDF5 and JSON travel. What is pulled is compared with hashes, 
 be before use, and put in place at once.
 """
 
-from radt.hub.contents import Contents, HubError
+from radt.hub.repository import HubError, Listing
 from radt.hub.transfer import pull, push
 
-__all__ = ["Contents", "HubError", "pull", "push"]
+__all__ = ["HubError", "Listing", "pull", "push"]

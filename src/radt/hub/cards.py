@@ -12,8 +12,7 @@ from radt.data import Dataset, Manifest, card, render
 from radt.decode import leaves
 from radt.experiments.compare import any_config
 from radt.experiments.run import RESULT, collect_command
-from radt.hub.contents import Contents, HubError
-from radt.hub.repository import LOCAL
+from radt.hub.repository import LOCAL, HubError, Listing
 from radt.plots.records import read_record
 from radt.plots.report import command, config_parts, provenance, run_title
 from radt.plots.source import DataFacts, data_facts
@@ -23,7 +22,7 @@ LICENCE = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
 TAGS = ("radt", "in-context-learning", "decision-transformer")
 
 
-def write_card(folder: Path, contents: Contents, address: str, licence: str) -> str:
+def write_card(folder: Path, contents: Listing, address: str, licence: str) -> str:
     """Write the page of what is pushed from a folder."""
     if not LICENCE.fullmatch(licence):
         raise HubError(f"--license must be as the hub spells it, such as mit, not {licence!r}")
@@ -86,7 +85,7 @@ def dataset_parts(dataset: Dataset) -> list[str]:
     ]
 
 
-def loading(contents: Contents, address: str) -> Sequence[str]:
+def loading(contents: Listing, address: str) -> Sequence[str]:
     """Say how to get it and how to use it."""
     shown = f"{LOCAL}FOLDER" if address.startswith(LOCAL) else address
     get = _code(f"pip install 'radt[hub]'\nradt hub pull {shown}")

@@ -1,7 +1,8 @@
 """Where runs and datasets are pushed to: the Hugging Face hub, or a folder with the same files.
 
-The hub's token is never read here: huggingface_hub takes it from HF_TOKEN or from what `hf auth
-login` has saved. It is cut out of whatever the hub answers, so that no message shows it.
+A repository holds a few kinds of files, each with its size and hash, and nothing else. The hub's
+token is never read here: huggingface_hub takes it from HF_TOKEN or from what `hf auth login` has
+saved. It is cut out of whatever the hub answers, so that no message shows it.
 """
 
 from __future__ import annotations
@@ -13,56 +14,87 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, TypeAlias
 
-from radt.files import atomic_write
-from radt.hub.contents import CONTENTS, HubError, Kind
+from radt.data.manifest import MANIFEST, check_name_and_hash
+from radt.errors import RadtError
+from radt.experiments.run import CHECKPOINT, RESULT
+from radt.files import atomic_write, sha256
+from radt.plots.records import DATA
 
+FORMAT = 1
+CONTENTS, CARD = "radt.json", "README.md"
+NEEDED = (CHECKPOINT, "config.json", RESULT)  # of a run
+PLACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")  # a part of the path that is pulled to
+MAX_FILE_BYTES = 2**40
 LOCAL = "file:"
 ADDRESS = re.compile(r"(?P<dataset>datasets/)?(?P<repo>(?!datasets/)\w[\w.-]*/\w[\w.-]*)", re.ASCII)
 SECRET = re.compile(r"hf_\w+|(?<=Bearer )\S+|(?<=://)[^/\s]*@")
 
+Kind = Literal["run", "dataset"]
 Files = Mapping[str, Path | bytes]  # what is published, by name
 
 
-class Repository(Protocol):
-    """A place with a flat list of files, which is replaced as a whole."""
+class HubError(RadtError, ValueError):
+    """Something that cannot be pushed or pulled; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class HeldFile:
+    """One file: what it is called, how long it is and what is in it."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        check_name_and_hash(self.name, self.sha256)
+        if not 0 <= self.bytes <= MAX_FILE_BYTES:
+            raise ValueError(f"{self.name} cannot have {self.bytes} bytes")
+
+    @classmethod
+    def at(cls, path: Path) -> HeldFile:
+        """Measure and hash a file."""
+        return cls(path.name, path.stat().st_size, sha256(path))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a repository says of itself, in its file radt.json."""
+
+    kind: Kind
+    env: str
+    name: str  # of the folder that was pushed
+    files: tuple[HeldFile, ...]
+    code_version: str
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise ValueError(f"this version reads format {FORMAT}, not {self.format}")
+        for what, name in (("environment", self.env), ("folder", self.name)):
+            if not PLACE.fullmatch(name):
+                raise ValueError(f"the {what} {name!r} is not a plain name")
+        names = [file.name for file in self.files]
+        if len(set(names)) < len(names):
+            raise ValueError("the same file is listed twice")
+        if bad := [name for name in names if not belongs(self.kind, name)]:
+            raise ValueError(f"{bad[0]} is no file of a {self.kind}")
+        needed = NEEDED if self.kind == "run" else (MANIFEST,)
+        if missing := [name for name in needed if name not in names]:
+            raise ValueError(f"a {self.kind} needs {', '.join(missing)}")
 
     @property
-    def kind(self) -> Kind | None:
-        """What it can hold; None: either."""
-        ...
-
-    def create(self, private: bool) -> None:
-        """Make it unless it exists."""
-        ...
-
     def sizes(self) -> dict[str, int]:
-        """Return the bytes of each file."""
-        ...
-
-    def fetch(self, name: str, folder: Path) -> Path:
-        """Copy one file into a folder and return where it is."""
-        ...
-
-    def publish(self, files: Files) -> None:
-        """Replace all that it holds, the list of contents last."""
-        ...
+        """The bytes of each file."""
+        return {file.name: file.bytes for file in self.files}
 
 
-def open_repository(address: str, revision: str | None = None) -> Repository:
-    """Find the repository that an address stands for; nothing is asked of it yet."""
-    if address.startswith(LOCAL):
-        if revision is not None:
-            raise HubError(f"a folder has no --revision; leave {revision!r} out")
-        return FolderRepository(Path(address.removeprefix(LOCAL)))
-    match = ADDRESS.fullmatch(address)
-    if match is None:
-        raise HubError(
-            f"{without_secrets(address)!r} is no repository; give OWNER/NAME for a run, "
-            "datasets/OWNER/NAME for a dataset, or file:FOLDER for a folder"
-        )
-    return HubRepository(match["repo"], "dataset" if match["dataset"] else "run", revision)
+def belongs(kind: Kind, name: str) -> bool:
+    """Tell whether a run or a dataset can have a file of this name."""
+    if kind == "run":
+        return name in (*NEEDED, DATA)
+    return name == MANIFEST or name.endswith(".h5")
 
 
 @dataclass(frozen=True)
@@ -152,7 +184,25 @@ class HubRepository:
             )
 
 
-def without_secrets(text: str, token: str | None = None) -> str:
+Repository: TypeAlias = FolderRepository | HubRepository
+
+
+def open_repository(address: str, revision: str | None = None) -> Repository:
+    """Find the repository that an address stands for; nothing is asked of it yet."""
+    if address.startswith(LOCAL):
+        if revision is not None:
+            raise HubError(f"a folder has no --revision; leave {revision!r} out")
+        return FolderRepository(Path(address.removeprefix(LOCAL)))
+    match = ADDRESS.fullmatch(address)
+    if match is None:
+        raise HubError(
+            f"{redacted(address)!r} is no repository; give OWNER/NAME for a run, "
+            "datasets/OWNER/NAME for a dataset, or file:FOLDER for a folder"
+        )
+    return HubRepository(match["repo"], "dataset" if match["dataset"] else "run", revision)
+
+
+def redacted(text: str, token: str | None = None) -> str:
     """Cut tokens and passwords out of a text."""
     return SECRET.sub("***", text.replace(token, "***") if token else text)
 
@@ -170,7 +220,7 @@ def _asking(repo: str) -> Iterator[Any]:
     try:
         yield huggingface_hub
     except Exception as error:  # of the network, of the hub, of its client
-        lines = without_secrets(str(error), huggingface_hub.get_token()).strip().splitlines()
+        lines = redacted(str(error), huggingface_hub.get_token()).strip().splitlines()
         raise HubError(
             f"the hub does not do this with {repo} ({type(error).__name__}: "
             f"{lines[0] if lines else ''}); check the name and the network, and log in with "

@@ -15,8 +15,8 @@ from radt.data import render
 from radt.decode import leaves
 from radt.experiments.compare import any_config
 from radt.experiments.evaluate import load_method
-from radt.experiments.measured import read_log, validations
 from radt.experiments.presets import changed, in_flags
+from radt.experiments.provenance import read_log, validations
 from radt.experiments.run import CHECKPOINT, RESULT, Run, collect_command
 from radt.methods import METHODS
 from radt.metrics import late_score

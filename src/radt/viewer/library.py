@@ -1,4 +1,4 @@
-"""The runs inside one folder, by id: where their weights and traces are, and nothing outside it.
+"""The runs inside one folder, by id: their weights, and their recorded trials as a page draws them.
 
 A request never names a path. Ids are made from the listing, and every file is resolved first, so
 neither `..` nor a symbolic link leads out of the folder.
@@ -14,16 +14,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from radt.checkpoint import CheckpointError
 from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.run import CHECKPOINT
-from radt.experiments.trace import Contents, read_contents
+from radt.experiments.trace import Contents, TraceError, read_contents, read_trial
 from radt.loading import WEIGHTS, Loaded, load, shipped
 from radt.registry import UnknownNameError
+from radt.viewer.scene import Scene, action_names
 
 DEEPEST, MOST_FOLDERS = 4, 2000
 TRACE = "trace.jsonl"  # how the names of traces end
 SHIPPED = "shipped"
+COLUMNS = ("actions", "rewards", "chances", "attention", "searches", "entries")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,16 @@ class Source:
     name: str
     weights: Path | None
     traces: tuple[Path, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Describe the source for the page."""
+        traces = [file.name for file in self.traces]
+        return {
+            "id": self.id,
+            "name": self.name,
+            "live": self.weights is not None,
+            "traces": traces,
+        }
 
 
 class Library:
@@ -67,8 +81,7 @@ class Library:
             raise CheckpointError(
                 f"{source.name} has no weights, so nothing can live there; train it with `radt run`"
             )
-        stat = source.weights.stat()
-        return _load(source.weights, self.device, stat.st_mtime_ns, stat.st_size)
+        return _load(source.weights, self.device, _stamp(source.weights))
 
     def trace(self, source_id: str, number: int) -> Path:
         """Return a trace of a run by its place in the list."""
@@ -117,19 +130,22 @@ def _is_inside(path: Path, root: Path) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, device: str, modified: int, size: int) -> Loaded:
+def _load(path: Path, device: str, stamp: tuple[int, int]) -> Loaded:
     return load(path, device)
 
 
 def contents_of(path: Path) -> Contents:
     """Read what a trace holds, or what was read before if it did not change."""
-    stat = path.stat()
-    return _contents(path, stat.st_mtime_ns, stat.st_size)
+    return _contents(path, _stamp(path))
 
 
 @lru_cache(maxsize=16)
-def _contents(path: Path, modified: int, size: int) -> Contents:
+def _contents(path: Path, stamp: tuple[int, int]) -> Contents:
     return read_contents(path)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    return path.stat().st_mtime_ns, path.stat().st_size
 
 
 def suites_for(loaded: Loaded) -> list[TaskSuite]:
@@ -139,11 +155,57 @@ def suites_for(loaded: Loaded) -> list[TaskSuite]:
     return [suite for suite in suites if suite.spaces == loaded.card.spaces]
 
 
-def describe(source: Source) -> dict[str, Any]:
-    """Describe a source for the page."""
+def open_trace(path: Path) -> dict[str, Any]:
+    """Describe a trace: its tasks with the returns of their trials."""
+    contents = contents_of(path)
+    suite = SUITES[contents.env]
+    if not contents.tasks:
+        raise TraceError(f"{path.name} holds no trial; evaluate again with `--trace`")
     return {
-        "id": source.id,
-        "name": source.name,
-        "live": source.weights is not None,
-        "traces": [file.name for file in source.traces],
+        "name": path.name,
+        "env": contents.env,
+        "method": contents.method,
+        "cut": contents.cut,
+        "actions": action_names(suite, contents.tasks[0]),
+        "horizon": suite.spaces.horizon,
+        "solved_above": suite.spaces.solved_above,
+        "tasks": [_task(contents, suite, task) for task in contents.tasks],
+    }
+
+
+def open_trial(path: Path, task: int, trial: int) -> dict[str, Any]:
+    """Describe one trial step by step."""
+    contents = contents_of(path)
+    place = contents.trials.get((task, trial))
+    if place is None:
+        raise UnknownNameError("trial", f"{trial} of task {task}", [])
+    line, scene = read_trial(path, place), Scene(SUITES[contents.env], task)
+    try:
+        states, rewards = np.array(line["states"]), np.array(line["rewards"], np.float32)
+        return {
+            "trial": trial,
+            "start": 0,
+            "ground": scene.ground(states[0]),
+            "cells": scene.cells(states, rewards),
+            "marks": scene.marks(states, rewards, start=0),
+            **{name: line[name] for name in COLUMNS},
+        }
+    except (KeyError, IndexError, TypeError) as error:
+        raise TraceError(
+            f"trial {trial} of task {task} in {path.name} is damaged: {error}"
+        ) from error
+
+
+def _task(contents: Contents, suite: TaskSuite, task: int) -> dict[str, Any]:
+    places = sorted(
+        (place for (own, _), place in contents.trials.items() if own == task),
+        key=lambda place: place.trial,
+    )
+    return {
+        "task": task,
+        "says": suite.describe(task),
+        "trained": task in suite.train_tasks,
+        "optimum": suite.optimal_return(task),
+        "trials": [place.trial for place in places],
+        "returns": [place.total_return for place in places],
     }
