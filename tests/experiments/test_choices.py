@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,6 @@ def probe(toy: Learner) -> Callable[[], tuple[Any, list[Any]]]:
 
 def refuse() -> tuple[Any, list[Any]]:
     raise AssertionError("measured again")
-
-
-@pytest.fixture(autouse=True)
-def same_threads_afterwards() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
