@@ -50,7 +50,7 @@ lint: setup  ## style, types and the order of the rooms
 	$(BIN)/lint-imports
 
 test: lint  ## what every change must pass
-	$(BIN)/python -m pytest --cov=radt
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-full: lint $(FULL_STAMP)  ## the long batteries too; the report goes to results/test-full.txt
 	mkdir -p results

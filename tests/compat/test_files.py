@@ -18,6 +18,7 @@ from radt.data import Dataset
 from radt.decode import leaves
 from radt.envs.suite import SUITES
 from radt.experiments.evaluate import Trials, live
+from radt.experiments.run import dataset_path
 from radt.plots.comparison import row_json
 from radt.plots.records import read_record
 from radt.plots.tables import method_table
@@ -71,6 +72,17 @@ def test_a_dataset_is_whole() -> None:
     data = Dataset.open(FILES / "dataset")
     assert data.tasks == tuple(range(80))
     assert main(["data", "verify", str(FILES / "dataset"), "--quiet"]) == 0
+
+
+def test_a_dataset_is_recognised_and_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADT_HOME", str(tmp_path))
+    config = radt.preset("dark-room-10x10", "dt", "smoke")
+    shutil.copytree(FILES / "dataset", dataset_path(config))
+    before = (dataset_path(config) / "manifest.json").read_bytes()
+    assert radt.collect(config, workers=1) == dataset_path(config)
+    assert (dataset_path(config) / "manifest.json").read_bytes() == before
 
 
 def test_an_agent_goes_on_where_it_was_saved() -> None:
