@@ -133,7 +133,8 @@ def draw_line(
     """Draw a method's line; what learns lies above what does not."""
     look = look_of(method)
     width, above = (1.1, 3) if look.is_reference else (1.9, 4)
-    axes.plot(xs, ys, color=colour, linewidth=width, linestyle=look.dashes or "-", zorder=above)
+    line: dict[str, Any] = {"linestyle": look.dashes or "-", "solid_capstyle": "round"}
+    axes.plot(xs, ys, color=colour, linewidth=width, zorder=above, **line)
 
 
 def plain_axes(axes: Axes, title: str, across: str) -> None:
