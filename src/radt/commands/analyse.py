@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Analysis(ComputingVerb):
     """Words of every analysis."""
 
-    trials: int = 15  # how many trials of each unseen task are lived through again
+    trials: int = 15  # how many trials of each unseen task are rolled out again
     out: Annotated[Path | None, arg(metavar="FILE.png", help_behavior_hint="")] = None
     """The picture; its numbers go beside it as .json (default: in the run's folder)."""
 
@@ -34,7 +34,7 @@ class Analysis(ComputingVerb):
         return Tracker(quiet=self.common.quiet or self.common.json)
 
     def load(self, source: Path | None) -> tuple[Loaded, Trials]:
-        """Load a run, a checkpoint or the shipped weights, and say what is lived through again."""
+        """Load a run, a checkpoint or the shipped weights, and say what is rolled out again."""
         from radt.envs.suite import SUITES
         from radt.experiments.compare import read_config
         from radt.experiments.evaluate import Trials, trials_of
@@ -80,7 +80,7 @@ class OneRun(Analysis):
 class AttentionVerb(OneRun):
     """Show what an agent looks at in what it retrieved, and whether it imitates it.
 
-    It lives through its trials again. Drawn are the attention maps at some steps, beside the
+    Its trials are rolled out again. Drawn are the attention maps at some steps, beside the
     retrieved chunk and the agent, for a good and a bad chunk; measured is, over all tasks, whether
     a good chunk is imitated and a bad one avoided.
 
@@ -92,7 +92,7 @@ class AttentionVerb(OneRun):
     steps: Annotated[str, arg(metavar="N,N,...")] = "1,5,10"  # whose maps are drawn
 
     def execute(self) -> None:
-        """Live through the trials, measure and draw."""
+        """Roll out the trials, measure and draw."""
         from radt.analyses.attention import analyse_attention
 
         loaded, trials = self.load(self.source)
@@ -122,7 +122,7 @@ class VisitsVerb(OneRun):
     """
 
     def execute(self) -> None:
-        """Live through the trials, measure and draw."""
+        """Roll out the trials, measure and draw."""
         from radt.analyses.shared import drawable, roll_out
         from radt.analyses.visits import analyse_visits
 
@@ -147,7 +147,7 @@ class DelusionsVerb(Analysis):
     """Runs or checkpoints (default: the weights that come with radt)."""
 
     def execute(self) -> None:
-        """Live through the trials of every run, count and draw."""
+        """Roll out the trials of every run, count and draw."""
         from radt.analyses.delusions import analyse_delusions
         from radt.analyses.shared import drawable, roll_out
 
@@ -168,7 +168,7 @@ class RetrievalVerb(OneRun):
     """
 
     def execute(self) -> None:
-        """Live through the trials, measure and draw."""
+        """Roll out the trials, measure and draw."""
         from radt.analyses.retrieval import analyse_retrieval
 
         loaded, trials = self.load(self.source)

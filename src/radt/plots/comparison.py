@@ -12,6 +12,7 @@ from typing import Any
 from radt.config import from_json
 from radt.decode import leaves
 from radt.experiments.compare import any_config
+from radt.experiments.presets import changed
 from radt.experiments.run import RESULT, Run, dataset_path
 from radt.files import atomic_write
 from radt.methods import METHODS
@@ -29,7 +30,6 @@ from radt.plots.records import (
     variants,
 )
 from radt.plots.report import (
-    changed_text,
     data_pictures,
     data_text,
     making,
@@ -164,8 +164,10 @@ def shared_data(runs: Sequence[Run]) -> list[tuple[Run, DataFacts | None]]:
 
 
 def _details(record: Record, run: Run | None) -> str:
-    made = fill_markdown("making.md", **making(record, run))
-    return made if run is None else f"{made}\n\n{changed_text(run.config)}"
+    own = None
+    if run is not None:
+        own = {n: json.dumps(value) for n, value in changed(run.config).items() if n != "seed"}
+    return fill_markdown("details.md", changed=own, **making(record, run))
 
 
 def differences_text(records: Sequence[Record], wall_minutes: float | None = None) -> str:

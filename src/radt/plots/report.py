@@ -76,7 +76,7 @@ def making(record: Record, run: Run | None) -> dict[str, Any]:
         training = {trained: table for trained, table in tables.items() if table}
     return {
         "training": training,
-        "wall": wall_table(record["wall_seconds"]),
+        "wall": record["wall_seconds"],
         "provenance": provenance(record),
         "command": None if run is None else command(run.config, run.out),
     }
@@ -147,13 +147,6 @@ def training_table(
     return plain_table(head, rows)
 
 
-def wall_table(seconds: Mapping[str, float]) -> str:
-    """Write how long each phase took."""
-    rows = [[phase, f"{spent:.1f}"] for phase, spent in seconds.items()]
-    rows.append(["all", f"{sum(seconds.values()):.1f}"])
-    return plain_table(["phase", "seconds"], rows)
-
-
 def provenance(record: Record) -> str:
     """List the code, the machine and the rules behind a result."""
     facts: dict[str, Any] = {
@@ -190,15 +183,6 @@ def config_parts(config: RunConfig) -> list[str]:
     ]
     note = "Bold: not what the presets of its environment, method and budget say."
     return [note, plain_table(["name", "value"], rows)]
-
-
-def changed_text(config: RunConfig) -> str:
-    """List only the values of a config that no preset says."""
-    values: Mapping[str, Any] = {n: v for n, v in changed(config).items() if n != "seed"}
-    if not values:
-        return "Every value of its config is that of the presets."
-    rows = [[f"`{path}`", _shown(value)] for path, value in values.items()]
-    return f"Not what the presets say:\n\n{plain_table(['name', 'value'], rows)}"
 
 
 def _shown(value: Any) -> str:
