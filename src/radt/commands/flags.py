@@ -117,7 +117,7 @@ class EngineVerb(ComputingVerb):
         from radt.engine import open_engine
 
         usual = (self.engine, self.address, self.workers) == ("local", None, None)
-        if usual or not current_group().is_rank_zero:  # of a team, one has it done
+        if usual or not current_group().is_rank_zero:  # rank 0 has it done for all
             yield None
             return
         if self.workers is not None:
