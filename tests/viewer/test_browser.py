@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect
 
-from radt.memory.loop_erasure import without_loops
+from radt.memory.loop_erasure import loop_erased_trial
 from radt.trajectory import Trajectory
 from radt.viewer.security import Key
 from tests.viewer.browsing import (
@@ -214,7 +214,7 @@ def test_the_page_leaves_out_the_loops_that_a_memory_does(page: Page, key: Key) 
             }""",
             [cells.tolist(), rewards.tolist()],
         )
-        assert way == without_loops(trial).actions.tolist()
+        assert way == loop_erased_trial(trial).actions.tolist()
 
 
 def test_an_empty_folder_says_what_to_do(page: Page, key: Key) -> None:

@@ -55,7 +55,7 @@ export class Trial {
   }
 
   // The steps that are left of a trial that is remembered without its unrewarded loops, as
-  // `without_loops` of memory/ways.py leaves them.
+  // `loop_erased` of memory/loop_erasure.py leaves them.
   way() {
     const way = [];
     let places = new Map(); // since the last reward: a cell -> its place on the way
