@@ -141,7 +141,7 @@ def test_an_exact_index_finds_all_and_a_read_is_described(like: Memory) -> None:
     assert 0 < read["p50_ms"] <= read["p99_ms"]
     assert (read["reads"], read["real"]) == (30, 300)
     assert read["bytes_per_entry"] == read["ram_bytes"] / 400
-    table = 8 * 4 + 8 + 4 + 8 + 8 + 1 + 8  # key, length, inverse, id, task, living, row of the task
+    table = 8 * 4 + 8 + 8 + 8 + 1 + 8  # key, length, id, task, living, row of the task
     assert read["ram_bytes"] == 400 * (table + 6 * 8 + 4 + 8)  # columns of the entry, its number
     blind = measure_read("flat", real, 400, 8, kth + 1, like)
     assert blind["recall"] == 0

@@ -31,6 +31,18 @@ def test_contract(name: str, check: Callable[[contract.MakeIndex], None]) -> Non
     check(INDEXES[name])
 
 
+def off_the_cpu(width: int) -> FlatIndex:
+    """A flat index that believes its keys to be elsewhere: it takes the way of a GPU."""
+    index = FlatIndex(width)
+    index.table.on_cpu = False
+    return index
+
+
+@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
+def test_contract_off_the_cpu(check: Callable[[contract.MakeIndex], None]) -> None:
+    check(off_the_cpu)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_a_gpu_finds_the_same() -> None:
     keys, queries, task = torch.randn(5000, 8), torch.randn(20, 8), torch.arange(5000) % 3

@@ -15,7 +15,7 @@ import torch
 from radt.memory.demonstrations import SourceError, from_dataset, from_npz, write_npz
 from radt.memory.folder.verify import verify
 from radt.memory.identity import MemoryMismatchError
-from radt.memory.inputs import MOST_TASKS, BadTrajectoryError, check_trajectories, expected
+from radt.memory.inputs import MOST_TASKS, BadTrajectoryError, check_trajectories
 from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.store import open_store
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
@@ -186,13 +186,6 @@ def test_good_trajectories_of_any_fitting_type_are_taken(
     wide = np.int64 if good.actions.dtype.kind in "iu" else np.float64
     place.memory.write([replace(good, actions=good.actions.astype(wide), task=np.int32(2))])
     assert place.stored() == len(place.memory) == before + 3
-
-
-def test_the_expectation_is_one_readable_line() -> None:
-    assert expected(TOY_GRID.spaces) == (
-        "T = 1..12 steps: states [T, 2] of whole numbers below [3, 4], actions [T] in whole "
-        "numbers below 5, rewards [T] of finite numbers (no NaN)"
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,6 +22,7 @@ from radt.collect.source import (
     Recorded,
     Request,
     SourceEntry,
+    check_counts,
 )
 from radt.data import History
 from radt.envs.suite import Guide, TaskSuite
@@ -42,11 +43,7 @@ class AnnealedOptions:
     last_noise: float = 0.0  # and in the last one
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, not {self.seed}")
-        for name in ("tasks", "episodes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_counts(self, "tasks", "episodes")
         if not 1.0 >= self.first_noise >= self.last_noise >= 0.0:
             raise ValueError(
                 f"noise falls from a probability to a lower one, not from {self.first_noise} to "

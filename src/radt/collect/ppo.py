@@ -31,7 +31,7 @@ from radt.collect.rollout import (
     advantages,
     stream,
 )
-from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry
+from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry, check_counts
 from radt.envs.suite import TaskSuite, revealed
 
 ObservationScale = Literal["raw", "unit"]
@@ -66,12 +66,7 @@ class CollectConfig:
                 f"n_steps={self.n_steps} must be a multiple of batch_size={self.batch_size}, "
                 "and a batch needs two samples"
             )
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, not {self.seed}")
-        counts = ("transitions", "n_epochs", "tasks_per_group", "rollouts_per_part")
-        for name in counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_counts(self, "transitions", "n_epochs", "tasks_per_group", "rollouts_per_part")
         if self.observation_scale not in ("raw", "unit"):
             raise ValueError(
                 f"observation_scale is 'raw' or 'unit', not {self.observation_scale!r}"

@@ -43,7 +43,7 @@ from radt.collect.rollout import (
     drawn,
     stream,
 )
-from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry
+from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry, check_counts
 from radt.envs.suite import TaskSuite
 from radt.spaces import StateSpace
 
@@ -88,12 +88,8 @@ class RecurrentConfig:
                 f"transitions={self.transitions} cannot be shared equally among "
                 f"envs_per_task={self.envs_per_task}"
             )
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, not {self.seed}")
         counts = ("tasks", "candidates", "transitions", "units", "n_epochs", "tasks_per_group")
-        for name in (*counts, "rollouts_per_part"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_counts(self, *counts, "rollouts_per_part")
 
     @property
     def rollouts(self) -> int:

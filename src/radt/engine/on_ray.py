@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,13 +46,9 @@ class RayEngine(WorkerLoop):
 
     def start(self, work: Work[Job], job: Job, busy: Collection[Any]) -> Any:
         """Begin a task of the cluster."""
-        import ray
-
-        # Ray would try again by itself, but counts on hearing the same as before.
-        remote = ray.remote(num_returns="streaming", max_retries=0)(messages).options(
-            num_cpus=self.cpus, num_gpus=self.gpus, name=getattr(work, "__name__", "job")
-        )
-        return remote.remote(work, job)
+        name = getattr(work, "__name__", "job")
+        task = _remote_messages().options(num_cpus=self.cpus, num_gpus=self.gpus, name=name)
+        return task.remote(work, job)
 
     def next_to_speak(self, busy: Collection[Any]) -> Any:
         """Wait for a message or the end of a task."""
@@ -75,6 +72,14 @@ class RayEngine(WorkerLoop):
         import ray
 
         ray.cancel(worker, force=True)
+
+
+@cache
+def _remote_messages() -> Any:
+    import ray
+
+    # Ray would try again by itself, but counts on hearing the same as before.
+    return ray.remote(num_returns="streaming", max_retries=0)(messages)
 
 
 @contextmanager

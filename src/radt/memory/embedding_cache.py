@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.files import atomic_write, sha256
+from radt.memory.growing import GrowingTensor
 
 WRITE_AFTER = 512  # new vectors: what a killed process loses at most
 HASH_BYTES = 16
@@ -52,7 +53,7 @@ class EmbeddingCache:
 
     def __post_init__(self) -> None:
         self._row: dict[bytes, int] = {}
-        self._vectors = np.zeros((0, self.width), np.float32)  # [capacity, width]
+        self._vectors = GrowingTensor(torch.zeros(0, self.width))
         self._spent: dict[bytes, float] = {}  # seconds that each vector to be written has taken
         self._saved: dict[bytes, float] = {}  # those of vectors that are still to be asked for
         for file in sorted(self.folder.glob(f"*{SUFFIX}")):
@@ -77,10 +78,10 @@ class EmbeddingCache:
         if not first:
             return self._known(hashes)
         new, each = self._computed(list(first.values()), compute)
-        at = {content: n for n, content in enumerate(first)}
+        at, known = {content: n for n, content in enumerate(first)}, self._vectors.rows.numpy()
         found = np.zeros((len(hashes), self.width), np.float32)
         for place, content in enumerate(hashes):
-            found[place] = new[at[content]] if content in at else self._vectors[self._row[content]]
+            found[place] = new[at[content]] if content in at else known[self._row[content]]
         self._add(list(first), new)
         self._spent |= {content: each for content in first if content in self._row}
         if len(self) - self._written >= WRITE_AFTER:
@@ -95,7 +96,7 @@ class EmbeddingCache:
         content = safetensors.numpy.save(
             {
                 "hashes": np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES),
-                "vectors": self._vectors[self._written : len(self)],
+                "vectors": self._vectors.rows[self._written :].numpy(),
                 "seconds": np.array([self._spent.pop(new) for new in hashes], np.float32),
             }
         )
@@ -105,7 +106,7 @@ class EmbeddingCache:
         self._written = len(self)
 
     def _known(self, hashes: Sequence[bytes]) -> Tensor:
-        return torch.from_numpy(self._vectors[[self._row[content] for content in hashes]])
+        return self._vectors.rows[[self._row[content] for content in hashes]]
 
     def _computed(
         self, places: list[int], compute: Callable[[list[int]], Tensor]
@@ -122,13 +123,8 @@ class EmbeddingCache:
         """Keep vectors that are new, as many as there is room for."""
         fresh = [n for n, content in enumerate(hashes) if content not in self._row]
         fresh = fresh[: max(0, self.most - len(self))]
-        start, stop = len(self), len(self) + len(fresh)
-        if stop > len(self._vectors):
-            grown = np.zeros((max(stop, 2 * len(self._vectors)), self.width), np.float32)
-            grown[:start] = self._vectors[:start]
-            self._vectors = grown
-        self._vectors[start:stop] = vectors[fresh]
-        self._row |= {hashes[n]: start + i for i, n in enumerate(fresh)}
+        self._vectors.append(torch.from_numpy(vectors[fresh]))
+        self._row |= {hashes[n]: row for row, n in enumerate(fresh, start=len(self))}
 
     def _read(self, file: Path) -> None:
         """Take in a file, or say that it is damaged and remove it: it will be computed again."""

@@ -17,14 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from radt.data.store import value_problem
 from radt.decode import decode
-from radt.memory.chunks import blank
+from radt.memory.chunks import blank, joined
 from radt.memory.entries import Entries
 from radt.memory.identity import Identity
 from radt.memory.inputs import MOST_TASKS
-from radt.memory.store import NewEntries
+from radt.memory.store import GrowingColumns, NewEntries
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 from radt.version import released
@@ -187,6 +188,15 @@ class State:
     episodes: int = 0  # trajectories ever written
     last_id: int = 0  # of the newest row ever written
 
+    def after(self, new: Entries, removed: int = 0) -> State:
+        """Return the state after one more write, which adds entries and removes others."""
+        return State(
+            writes=self.writes + 1,
+            entries=self.entries + len(new) - removed,
+            episodes=max([self.episodes, *(new.episode + 1).tolist()]),
+            last_id=self.last_id + len(new),
+        )
+
 
 @dataclass(frozen=True)
 class About:
@@ -195,6 +205,39 @@ class About:
     identity: Identity
     state: State
     library: str  # the version of radt that made it
+
+
+class RowStore(GrowingColumns):
+    """A store in tables: its numbers are in RAM, contents are read when they are chosen."""
+
+    format: RowFormat
+    state: State
+
+    @property
+    def identity(self) -> Identity:
+        """What keys and chunks depend on."""
+        return self.format.identity
+
+    @property
+    def episodes(self) -> int:
+        """How many trajectories were ever written."""
+        return self.state.episodes
+
+    def chunks(self, ids: Tensor) -> Batch:
+        """Return the chunks of ids [B, k], one after the other: [B, k * 2C].
+
+        What others have removed since the last refresh is padding, as if absent.
+        """
+        wanted = ids.flatten()
+        there = self.numbers[wanted[wanted >= 0]].tolist()
+        rows, places = self._whole_rows(sorted({*there})) if there else {}, iter(there)
+        chosen = [rows.get(next(places)) if id >= 0 else None for id in wanted.tolist()]
+        batch = self.format.chunks(chosen)
+        return joined(batch, batch.mask, ids.shape)
+
+    def _whole_rows(self, numbers: list[int]) -> dict[int, Row]:
+        """Read rows with their contents by number; those that others have removed are left out."""
+        raise NotImplementedError
 
 
 def about_rows(identity: Identity, state: State) -> list[tuple[str, str, bytes]]:

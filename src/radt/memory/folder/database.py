@@ -58,22 +58,30 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
     try:
         yield
     except ERRORS as error:
-        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-        if code in BUSY:
-            raise MemoryBusyError(
-                f"{path} is busy ({error}); end what else works on it and try again"
-            ) from error
-        if code in CLOSED:
-            raise MemoryFileError(
-                f"{path} cannot be opened ({error}); look at the permissions of its folder: also "
-                "who only reads a memory needs to write SQLite's files beside it"
-            ) from error
-        if writing and code in FULL:
+        refuse_no_damage(path, error)
+        if writing and _code(error) in FULL:
             raise MemoryFileError(
                 f"{path} could not be written ({error}): nothing of this write was kept, all "
                 "before it is. Free some space on its disk and write again"
             ) from error
         raise damaged(path, f"SQLite cannot read it ({error})") from error
+
+
+def refuse_no_damage(path: Path, error: Exception) -> None:
+    """Raise our error where SQLite's says that a file is in use or closed to us, not damaged."""
+    if _code(error) in BUSY:
+        raise MemoryBusyError(
+            f"{path} is busy ({error}); end what else works on it and try again"
+        ) from error
+    if _code(error) in CLOSED:
+        raise MemoryFileError(
+            f"{path} cannot be opened ({error}); look at the permissions of its folder: also "
+            "who only reads a memory needs to write SQLite's files beside it"
+        ) from error
+
+
+def _code(error: Exception) -> int:
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def connect(path: Path, writing: bool = False) -> sqlite3.Connection:

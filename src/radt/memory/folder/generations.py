@@ -26,7 +26,6 @@ RECORD = re.compile(rb"(generation (\d{10}) writes (\d{15})) ([0-9a-f]{32})\n")
 LENGTH = 78  # of a record
 LOCK = "writer.lock"
 UNKNOWN = "it is damaged or missing, so nobody knows what the memory must hold"
-TRIES = 5  # a reader may come while the writer switches to the next database
 
 
 @dataclass(frozen=True, order=True)
@@ -136,13 +135,11 @@ def expect_acknowledged(folder: Path) -> Acknowledged:
 
 def open_current(folder: Path, writing: bool) -> tuple[Database, Acknowledged]:
     """Open the database that counts; what was acknowledged is read first, so it must be there."""
-    for left in reversed(range(TRIES)):
-        promised = expect_acknowledged(folder)
-        path = database_path(folder, promised.generation)
-        if left and not path.exists() and read_acknowledged(folder) != promised:
-            continue
-        return Database(path, writing), promised
-    raise AssertionError("the last try returns or raises")
+    promised = expect_acknowledged(folder)
+    path = database_path(folder, promised.generation)
+    if not path.exists() and read_acknowledged(folder) != promised:  # the writer just switched
+        return open_current(folder, writing)
+    return Database(path, writing), promised
 
 
 def switch(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radt.memory.chunks import joined
+from radt.memory.entries import Entries
 from radt.memory.folder.database import Database, damaged
 from radt.memory.folder.generations import (
     Acknowledged,
@@ -31,20 +30,18 @@ from radt.memory.identity import (
     refuse_other,
     refuse_reader,
 )
-from radt.memory.rows import Row, RowFormat, State, some
-from radt.memory.store import STORES, GrowingColumns, NewEntries
-from radt.trajectory import Batch
+from radt.memory.rows import Row, RowFormat, RowStore, State, some
+from radt.memory.store import STORES, NewEntries
 
 AT_ONCE = 4096  # rows that are read together
 ID_BITS = 40  # of a number; ids count anew in each database
+IDS = (1 << ID_BITS) - 1
 
 
-class FolderStore(GrowingColumns):
+class FolderStore(RowStore):
     """Entries in a folder, as they were when it was opened or last refreshed."""
 
     database: Database
-    format: RowFormat
-    state: State  # of the database
     generation: int  # which of the folder's databases it is
 
     def __init__(self, folder: Path, identity: Identity | None, writing: bool) -> None:
@@ -62,28 +59,13 @@ class FolderStore(GrowingColumns):
             opened.callback(lambda: self.database.close())
             self._opened = opened.pop_all()
 
-    @property
-    def identity(self) -> Identity:
-        """What keys and chunks depend on."""
-        return self.format.identity
-
-    @property
-    def episodes(self) -> int:
-        """How many trajectories were ever written."""
-        return self.state.episodes
-
     def append(self, new: NewEntries) -> None:
         """Add entries in one transaction: safe when this returns, none of them if it raises."""
         self._check_writer()
         rows = list(self.format.rows(new, self.state.last_id + 1))
         if not rows:
             return
-        state = State(
-            writes=self.state.writes + 1,
-            entries=self.state.entries + len(rows),
-            episodes=max(self.state.episodes, int(new.entries.episode.max()) + 1),
-            last_id=rows[-1].id,
-        )
+        state = self.state.after(new.entries)
         self.database.write(state, rows)
         self._acknowledge(state)
         self._take_in(rows)
@@ -92,26 +74,10 @@ class FolderStore(GrowingColumns):
         """Forget all entries but the marked ones, [N] bool, in one transaction."""
         self._check_writer()
         forget = self._ids(self.numbers[~kept])
-        left = self.state.entries - len(forget)
-        state = replace(self.state, writes=self.state.writes + 1, entries=left)
+        state = self.state.after(Entries.none(), len(forget))
         self.database.write(state, forget=forget)
         self._acknowledge(state)
         self._drop(kept)
-
-    def chunks(self, ids: Tensor) -> Batch:
-        """Return the chunks of ids [B, k], one after the other: [B, k * 2C].
-
-        What the writing process has forgotten since the last refresh is padding, as if absent.
-        """
-        self._check_process()
-        wanted = ids.flatten()
-        there = self._ids(self.numbers[wanted[wanted >= 0]])
-        rows = self._whole(set(there))
-        places = iter(there)
-        batch = self.format.chunks(
-            [rows.get(next(places)) if place >= 0 else None for place in wanted.tolist()]
-        )
-        return joined(batch, batch.mask, ids.shape)
 
     def refresh(self) -> None:
         """Take in what the writing process has acknowledged since."""
@@ -168,7 +134,7 @@ class FolderStore(GrowingColumns):
 
     def _ids(self, numbers: Tensor) -> list[int]:
         """Return the ids that some entries have in the database."""
-        ids: list[int] = (numbers & ((1 << ID_BITS) - 1)).tolist()
+        ids: list[int] = (numbers & IDS).tolist()
         return ids
 
     def _check(self, promised: Acknowledged) -> None:
@@ -182,13 +148,15 @@ class FolderStore(GrowingColumns):
         if max(self._ids(self.numbers[-1:]), default=0) > state.last_id:
             raise damaged(path, "it holds entries that were never acknowledged")
 
-    def _whole(self, ids: set[int]) -> dict[int, Row]:
+    def _whole_rows(self, numbers: list[int]) -> dict[int, Row]:
         """Read rows with their contents; what is neither there nor forgotten is lost."""
-        rows = self.database.contents(sorted(ids), self.format)
-        missing = ids - rows.keys()
+        self._check_process()
+        ids = {number & IDS: number for number in numbers}
+        rows = self.database.contents(list(ids), self.format)
+        missing = ids.keys() - rows.keys()
         if missing and (lost := missing - set(self.database.forgotten())):
             raise damaged(self.database.path, f"entries {some(lost)} are not there any more")
-        return rows
+        return {ids[id]: row for id, row in rows.items()}
 
     def _acknowledge(self, state: State) -> None:
         try:

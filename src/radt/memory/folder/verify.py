@@ -23,6 +23,7 @@ from radt.memory.folder.database import (
     connect,
     has_our_tables,
     make_tables,
+    refuse_no_damage,
 )
 from radt.memory.folder.generations import (
     Acknowledged,
@@ -170,6 +171,7 @@ class Remains:
         try:
             yield from self.connection.execute(statement)
         except ERRORS as error:
+            refuse_no_damage(self.path, error)
             self.problems.append(f"SQLite stumbles over it ({error})")
 
     def _forgotten(self) -> set[int]:
@@ -233,6 +235,7 @@ def _closed_problem(path: Path) -> str | None:
         with closing(connect(path)) as connection:
             return None if has_our_tables(connection) else "its tables are others"
     except ERRORS as error:
+        refuse_no_damage(path, error)
         return f"SQLite cannot read it ({error})"
 
 

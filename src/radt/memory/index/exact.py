@@ -151,7 +151,7 @@ def _best_of_block(
     size = block.stop - block.start if isinstance(block, slice) else len(block)
     if size <= FEW or torch.get_float32_matmul_precision() != "highest":
         return _compare_all(table, directions, k, block)
-    if len(directions) == 1 and table.device.type == "cpu":
+    if len(directions) == 1 and table.on_cpu:
         column = _candidates_of_one(table, directions[0], k, block, float(floor[0]))
         return best_of_few(table, directions, _rows(block, column)[None], k)
     query, column = _candidates(table, directions, k, block, floor)

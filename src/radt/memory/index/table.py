@@ -24,6 +24,7 @@ class KeyTable:
 
     def __init__(self, width: int, device: torch.device | str = "cpu") -> None:
         self.width, self.device = width, torch.device(device)
+        self.on_cpu = self.device.type == "cpu"
         self.newest = -1  # the highest id that there ever was
         self.moved = 0  # how often rows have got other numbers
         self._clear()
@@ -132,6 +133,6 @@ class KeyTable:
     def _some(self, column: GrowingTensor, rows: Rows) -> Tensor:
         if isinstance(rows, slice):
             return column.rows[rows]
-        if self.device.type == "cpu":  # three quarters of torch's time
+        if self.on_cpu:  # three quarters of torch's time
             return torch.from_numpy(column.rows.numpy().take(rows, axis=0, mode="clip"))
         return column.rows.index_select(0, torch.from_numpy(rows).to(self.device))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from radt.files import atomic_write
-from radt.memory.chunks import blank, joined, nothing
+from radt.memory.chunks import blank
 from radt.memory.entries import Entries
 from radt.memory.folder.database import create_database
 from radt.memory.folder.verify import Findings
@@ -32,9 +32,8 @@ from radt.memory.postgres.server import (
     Server,
     read_address,
 )
-from radt.memory.rows import About, Row, RowFormat, State, check_ids, some
-from radt.memory.store import GrowingColumns, NewEntries, ids_of
-from radt.trajectory import Batch
+from radt.memory.rows import About, Row, RowFormat, RowStore, State, check_ids, some
+from radt.memory.store import NewEntries, ids_of
 
 
 def no_server_memory(place: str) -> MemoryServerError:
@@ -55,7 +54,7 @@ class Changes:
     entries: Entries  # [n]
 
 
-class PostgresStore(GrowingColumns):
+class PostgresStore(RowStore):
     """Entries on a server, as they were when it was opened, written to or last refreshed."""
 
     def __init__(
@@ -73,16 +72,6 @@ class PostgresStore(GrowingColumns):
         self._writes = 0  # that this client has begun
         self._begin_columns(self.identity.key_width)  # keys as far as they were asked for
         self._apply(self.server.transact(self._changes, reading=True))
-
-    @property
-    def identity(self) -> Identity:
-        """What keys and chunks depend on."""
-        return self.format.identity
-
-    @property
-    def episodes(self) -> int:
-        """How many trajectories were ever written."""
-        return self.state.episodes
 
     @property
     def keys(self) -> Tensor:
@@ -115,20 +104,6 @@ class PostgresStore(GrowingColumns):
         none = blank(self.identity.spaces, 0, 2 * self.identity.context_len)
         new = NewEntries(Entries.none(), self._keys.rows[:0], none)
         self._write(new, self.numbers[~kept].tolist())
-
-    def chunks(self, ids: Tensor) -> Batch:
-        """Return the chunks of ids [B, k], one after the other: [B, k * 2C].
-
-        What others have removed since the last refresh is padding, as if absent.
-        """
-        wanted = ids.flatten()
-        if not bool((wanted >= 0).any()):
-            return nothing(self.identity.spaces, ids.shape, self.identity.context_len)
-        numbers = torch.where(wanted < 0, -1, self.numbers[wanted.clamp_min(0)]).tolist()
-        chosen = sorted({*numbers} - {-1})
-        rows = self.server.run(lambda connection: self._rows(connection, chosen, True))
-        batch = self.format.chunks([rows.get(number) for number in numbers])
-        return joined(batch, batch.mask, ids.shape)
 
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
@@ -220,6 +195,9 @@ class PostgresStore(GrowingColumns):
             self._drop(kept)
         self._add(changes.ids, changes.entries, self._keys.rows[:0])
         self.state = changes.state
+
+    def _whole_rows(self, numbers: list[int]) -> dict[int, Row]:
+        return self.server.run(lambda connection: self._rows(connection, numbers, True))
 
     def _rows(self, connection: Connection, ids: Sequence[int], contents: bool) -> dict[int, Row]:
         """Read rows by id; those that others have removed are left out."""

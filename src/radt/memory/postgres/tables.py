@@ -174,14 +174,7 @@ def write(
         _insert(connection, format, part, state.last_id + 1 + first)
     writes = state.writes + 1
     gone = sum(_remove(connection, part, writes) for part in _parts(forget))
-    episodes = int(new.entries.episode.max()) + 1 if len(new) else 0
-    now = State(
-        writes=writes,
-        entries=state.entries + len(new) - gone,
-        episodes=max(state.episodes, episodes),
-        last_id=state.last_id + len(new),
-    )
-    name, value, seal = state_row(now)
+    name, value, seal = state_row(state.after(new.entries, gone))
     changed = "UPDATE about SET value = %s, seal = %s WHERE name = %s"
     connection.execute(changed, (value, seal, name))
 
