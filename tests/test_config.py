@@ -51,7 +51,7 @@ def test_every_preset_survives_json(method: str, budget: str) -> None:
             "ra-dt",
             {"options.memory.context_len": 50, "options.memory.retrieve_every": 25},
         ),
-        ("maze-runner-15x15", "ad", {"options.skip": 1000, "evaluate.trials": 30}),
+        ("maze-runner-15x15", "ad", {"options.episode_gap": 1000, "evaluate.trials": 30}),
     ],
 )
 def test_the_paper_budget_has_the_papers_values(

@@ -130,7 +130,7 @@ def test_weights_of_another_room_are_refused() -> None:
     legs: Any = untrained(context_len=6)
     options = legs.method.options
     once = dataclasses.replace(options.memory, retrieve_every=0)
-    start = dataclasses.replace(options.training, from_start=True)
+    start = dataclasses.replace(options.training, start_chunks=True)
     legs.method.options = dataclasses.replace(options, memory=once, training=start, legs=True)
     with pytest.raises(RunError, match="may ask at every step"):
         check_step_embedder(legs, legs.card.env)

@@ -28,7 +28,8 @@ from radt.collect.rollout import by_end, episode_returns, one_history
 from radt.config import from_json
 from radt.data import Dataset, History
 from radt.decode import DecodeError
-from radt.experiments.run import RunError, collect_command, dataset_path
+from radt.errors import RadtError
+from radt.experiments.run import collect_command, dataset_path
 from radt.registry import UnknownNameError
 from tests.toys import TOY_ENCODED, TOY_GRID, TOY_REACH, histories
 
@@ -79,7 +80,7 @@ def test_a_third_party_records_with_its_own_options(
     assert from_json(config.to_json()) == config
     assert dataset_path(radt.preset(ROOM, "dt", "smoke", "source=walk")).name == "walk-seed0"
     assert dataset_path(config).name.startswith("walk-")
-    with pytest.raises(RunError, match=r"collect: unknown name 'color'; did you mean colour"):
+    with pytest.raises(RadtError, match=r"collect: unknown name 'color'; did you mean colour"):
         radt.preset(ROOM, "dt", "smoke", "source=walk", "collect.color=1")
 
 
@@ -90,7 +91,7 @@ def test_names_and_options_of_the_built_in_sources() -> None:
     assert radt.preset(MAZE, "dt", "paper").collect == RecurrentConfig()
     with pytest.raises(UnknownNameError, match=r"unknown data source 'pp'; did you mean 'ppo'"):
         radt.preset(ROOM, "dt", "smoke", "source=pp")
-    with pytest.raises(RunError, match="source must be a name"):
+    with pytest.raises(RadtError, match="source must be a name"):
         radt.preset(ROOM, "dt", "smoke", "source=3")
 
 

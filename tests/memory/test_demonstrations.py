@@ -184,7 +184,7 @@ def test_exploring_ends_only_where_a_solution_is_known(method: Method) -> None:
 
 
 def test_the_experiment_measures_every_k(method: Method, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(experiment, "SUITES", {"toy-grid": TOY_GRID})
+    monkeypatch.setattr("radt.experiments.questions.SUITES", {"toy-grid": TOY_GRID})
     card = replace(card_of(method, "ra-dt"), env="toy-grid")
     save_checkpoint(tmp_path / "model.safetensors", method, card)
     out = tmp_path / "out.json"

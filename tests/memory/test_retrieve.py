@@ -154,7 +154,9 @@ def naive_reweight(
         utility = {
             "task": same,
             "return": returns,
-            "way": [r if here else r - behind for r, here in zip(returns, shows, strict=True)],
+            "aligned-return": [
+                r if here else r - behind for r, here in zip(returns, shows, strict=True)
+            ],
             "position": [a * b for a, b in zip(same, before, strict=True)],
             "none": [0.0] * len(ids),
         }[name]
@@ -290,7 +292,7 @@ def test_every_utility_scores_what_its_name_says() -> None:
     expected = {
         "task": [[1, 1, 0]],
         "return": [[3, 1, 2]],
-        "way": [[0, -2, 2]],  # the first begins too late, the second has ended
+        "aligned-return": [[0, -2, 2]],  # the first begins too late, the second has ended
         "position": [[1, 0, 0]],
         "none": [[0, 0, 0]],
     }

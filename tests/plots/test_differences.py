@@ -17,21 +17,21 @@ def learner(method: str, seed: int = 0, **options: Any) -> dict[str, Any]:
 def test_values_that_differ_are_told_for_every_method_that_has_them() -> None:
     records = [learner("dt", best_fraction=1.0), learner("ra-dt", best_fraction=0.4)]
     found = config_differences([*records, synthetic_record("replay")])
-    assert found["options.best_fraction"] == {"dt": [1.0], "ra-dt": [0.4]}
+    assert found["options.top_fraction"] == {"dt": [1.0], "ra-dt": [0.4]}
     assert not {"method", "seed", "learn.updates"} & found.keys()
-    assert "| `options.best_fraction` | 1.0 | 0.4 |" in differences_text(records)
+    assert "| `options.top_fraction` | 1.0 | 0.4 |" in differences_text(records)
 
 
 def test_an_option_that_only_some_have_differs_where_it_is_not_its_default() -> None:
     found = config_differences([learner("dt"), learner("ra-dt+", novelty=24.0, restless=0.0)])
-    assert found["options.novelty"] == {"ra-dt+": [24.0]}
+    assert found["options.count_bonus"] == {"ra-dt+": [24.0]}
     assert "options.restless" not in found
 
 
 def test_seeds_that_differ_are_told_too() -> None:
     records = [learner("dt", best_fraction=0.4), learner("dt", 1, best_fraction=0.5)]
     both = [*records, learner("ra-dt", best_fraction=0.4)]
-    assert config_differences(both)["options.best_fraction"] == {"dt": [0.4, 0.5], "ra-dt": [0.4]}
+    assert config_differences(both)["options.top_fraction"] == {"dt": [0.4, 0.5], "ra-dt": [0.4]}
 
 
 def test_nothing_differs_from_itself() -> None:
