@@ -18,6 +18,7 @@ from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import save_checkpoint
 from radt.envs import SUITES
 from radt.experiments import demonstrations as experiment
+from radt.experiments import questions
 from radt.icl import in_context_learning
 from radt.loading import Loaded
 from radt.memory.demonstrations import SourceError, as_task, from_dataset, from_npz, from_oracle
@@ -184,11 +185,11 @@ def test_exploring_ends_only_where_a_solution_is_known(method: Method) -> None:
 
 
 def test_the_experiment_measures_every_k(method: Method, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("radt.experiments.questions.SUITES", {"toy-grid": TOY_GRID})
+    monkeypatch.setattr(questions, "SUITES", {"toy-grid": TOY_GRID})
     card = replace(card_of(method, "ra-dt"), env="toy-grid")
     save_checkpoint(tmp_path / "model.safetensors", method, card)
     out = tmp_path / "out.json"
-    experiment.main(experiment.Ask((tmp_path,), episodes=(0, 1), trials=2, out=out))
+    experiment.main((tmp_path,), episodes=(0, 1), trials=2, out=out)
     lines = json.loads(out.read_text())["measured"]
     assert [(line["episodes"], line["noise"]) for line in lines] == [(0, 0.0), (1, 0.0), (1, 0.2)]
     assert lines[0]["entries"] == 0 < lines[1]["entries"]
