@@ -131,7 +131,7 @@ def test_weights_of_another_room_are_refused() -> None:
     options = legs.method.options
     once = dataclasses.replace(options.memory, retrieve_every=0)
     start = dataclasses.replace(options.training, start_chunks=True)
-    legs.method.options = dataclasses.replace(options, memory=once, training=start, legs=True)
+    legs.method.options = dataclasses.replace(options, memory=once, training=start, subgoals=True)
     with pytest.raises(RunError, match="may ask at every step"):
         check_step_embedder(legs, legs.card.env)
 
