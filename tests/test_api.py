@@ -110,12 +110,11 @@ def test_only_data_made_as_in_the_paper_have_the_plain_name() -> None:
 def test_the_phases_leave_what_they_promise(finished: Path) -> None:
     record = json.loads((finished / "icl.json").read_text())
     wanted = {"experiment", "env", "method", "seed", "budget", "split", "returns", "optimum"}
-    wanted |= {"action_rule", "choices", "config", "code_version", "machine", "wall_seconds"}
+    wanted |= {"action_rule", "threads", "config", "code_version", "machine", "wall_seconds"}
     assert wanted <= record.keys()
     assert np.shape(record["returns"]) == (20, 2)
     assert {"embedder", "train", "evaluate"} <= record["wall_seconds"].keys()
-    assert record["choices"] == json.loads((finished / "choices.json").read_text())
-    assert len(record["choices"]["measured"]) >= 2
+    assert record["threads"] == json.loads((finished / "choices.json").read_text())["threads"]
     assert record["context"] == {"input_steps": 50, "retrieved_steps": 100}
 
 

@@ -13,7 +13,7 @@ import torch
 from radt.checkpoint import read_tensors
 from radt.data import Dataset
 from radt.envs.suite import SUITES
-from radt.learn import LearnConfig, learn, learning_rate, optimiser
+from radt.learn import LearnConfig, learn, learning_rate, loss_of, optimiser
 from radt.methods import METHODS, Method
 from radt.track import Tracker
 from tests.contracts.method import OPTIONS, TINY, build_method, live, toy_dataset
@@ -287,3 +287,14 @@ GOLDEN: dict[str, list[float]] = {
 def test_losses_are_those_that_were_recorded(name: str, dataset: Dataset, tmp_path: Path) -> None:
     lines = trained(prepared(name, dataset), tmp_path / "state", replace(CONFIG, updates=20))
     np.testing.assert_allclose(lines.column("loss"), GOLDEN[name], rtol=1e-4)
+
+
+def test_a_loss_can_be_rounded_and_its_weights_stay_as_they_are(dataset: Dataset) -> None:
+    single, rounded = CONFIG, replace(CONFIG, precision="bfloat16")
+    method = build_method("dt", TOY_GRID.spaces)
+    method.prepare(dataset)
+    examples = method.draw(8, np.random.default_rng(0))
+    exact, near = (loss_of(method, config)(examples).item() for config in (single, rounded))
+    assert exact == method.loss(examples).item()
+    assert near == pytest.approx(exact, rel=0.05)
+    assert all(weight.dtype == torch.float32 for weight in method.networks["policy"].parameters())

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -36,6 +36,8 @@ class LearnConfig:
     warmup: int = 4000  # updates of linear warm-up before the cosine; at most a fifth of all
     weight_decay: float = 0.01  # on the weights of linear layers only
     clip: float = 0.25
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the loss; weights stay in float32
+    compile: bool = False  # the loss, by torch.compile
     evaluate_every: int = 25_000  # updates between evaluations on validation tasks; 0: none
     log_every: int = 50
     save_every: int = 500
@@ -70,6 +72,20 @@ def optimiser(policy: nn.Module, config: LearnConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
 
 
+def loss_of(method: Method, config: LearnConfig) -> Callable[[Any], Tensor]:
+    """Return the method's loss, compiled and in the precision that the config asks for."""
+    compute: Callable[[Any], Tensor] = torch.compile(method.loss) if config.compile else method.loss
+    if config.precision == "float32":
+        return compute
+    device = next(method.networks["policy"].parameters()).device.type
+
+    def rounded(examples: Any) -> Tensor:
+        with torch.autocast(device, torch.bfloat16):
+            return compute(examples)
+
+    return rounded
+
+
 def learn(
     method: Method,
     config: LearnConfig,
@@ -78,12 +94,11 @@ def learn(
     tracker: Tracker,
     evaluate: Callable[[int], Mapping[str, float]] | None = None,
     phase: str = "train",
-    loss: Callable[[Any], Tensor] | None = None,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> None:
     """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15).
 
-    `loss` computes the method's own loss in another way: rounded, or compiled. Of a `group` every
+    Of a `group` every
     process calls this with the same data.
     """
     policy = method.networks["policy"]
@@ -91,7 +106,7 @@ def learn(
     group.check_batch(config.batch_size)
     done = _resume(policy, adam, state_file)
     group.agree("finished updates", done)
-    compute = group.shared(policy, loss or method.loss)
+    compute = group.shared(policy, loss_of(method, config))
     tracker.start(phase, total=config.updates, done=done)
     started, since = time.monotonic(), done
     for update in range(done, config.updates):

@@ -54,9 +54,8 @@ class Common(Voice):
     """Flags of verbs that compute."""
 
     device: str = "cpu"  # where networks compute: cpu, cuda, cuda:1, mps
-    threads: Annotated[int | None, arg(help_behavior_hint="(default: measured or all)")] = None
-    """Threads that networks compute with. Training measures the best number unless it is given;
-    collecting takes as many processes instead."""
+    threads: Annotated[int | None, arg(help_behavior_hint="(default: all)")] = None
+    """Threads that networks compute with; collecting takes as many processes instead."""
 
     def prepare(self) -> None:
         """Take the threads and the device that were asked for."""

@@ -15,15 +15,14 @@ from radt.checkpoint import load_checkpoint
 from radt.config import TRAINING_TASKS
 from radt.costs import count_parameters
 from radt.envs.suite import SUITES, TaskSuite, found_above
-from radt.experiments.choices import recall
 from radt.experiments.provenance import Stopwatch, machine, measured
 from radt.experiments.run import (
     CHECKPOINT,
-    CHOICES,
     RESULT,
     Run,
     build,
     claim,
+    keep_threads,
     known_tasks,
     to_device,
 )
@@ -102,7 +101,7 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None, how: Live =
     claim(run)
     if path.exists():
         return path
-    choices = recall(run.out / CHOICES)  # as many threads as in training
+    threads = keep_threads(run) if METHODS[run.config.method].learns else None
     method = load_method(run)
     tracker = run.tracker()
     config, trials = run.config, trials_of(run)
@@ -125,7 +124,7 @@ def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None, how: Live =
         **measured(run, method),
         "context": asdict(method.context),
         "embeddings": embeddings,
-        "choices": None if choices is None else asdict(choices),
+        "threads": threads,
         "config": config.to_json(),
         "wall_seconds": watch.seconds,
     }

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from radt.checkpoint import Card, EmbedderCard
 from radt.collect import record_histories
 from radt.config import TRAINING_TASKS, RunConfig, from_json
@@ -30,7 +32,7 @@ from radt.version import code_version
 
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
-CHOICES = "choices.json"
+THREADS = "choices.json"  # an old name: once it held more
 RHYTHM = ("evaluate_every", "log_every", "save_every")
 
 
@@ -42,7 +44,7 @@ class Run:
     out: Path
     quiet: bool = True
     sinks: tuple[Sink, ...] = ()
-    threads: int | None = None  # as asked for; None: the fastest way to compute is measured
+    threads: int | None = None  # as asked for; None: all
     device: str = "cpu"  # where networks compute
     group: ProcessGroup = SINGLE_PROCESS  # the processes that train together
 
@@ -65,6 +67,18 @@ class Run:
             return train, self.suite.eval_tasks
         kept = len(train) - len(train) // 5
         return train[:kept], train[kept:]
+
+
+def keep_threads(run: Run) -> int:
+    """Compute with as many threads as the run began with: sums depend on how many share them."""
+    file = run.out / THREADS
+    if file.exists():
+        threads = int(json.loads(file.read_text())["threads"])
+    else:
+        threads = run.threads or run.group.threads or torch.get_num_threads()
+        atomic_write(file, (json.dumps({"threads": threads}) + "\n").encode())
+    torch.set_num_threads(threads)
+    return threads
 
 
 def claim(run: Run) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from radt.checkpoint import save_checkpoint
 from radt.data import Dataset
-from radt.experiments.choices import PROBED, Choices, choose
 from radt.experiments.evaluate import validate
 from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import CHECKPOINT, CHOICES, Run, build, claim, describe, to_device
+from radt.experiments.run import (
+    CHECKPOINT,
+    Run,
+    build,
+    claim,
+    describe,
+    keep_threads,
+    to_device,
+)
 from radt.learn import learn
 from radt.memory.language import settle
 from radt.methods import METHODS, Method
@@ -34,14 +38,12 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
         return path
     chosen = dataset.select(run.tasks[0])
     tracker = run.tracker()
-    with watch.phase("choose"), run.group.rank_zero_first():
-        file, updates = run.out / CHOICES, config.learn.updates
-        threads = run.threads or run.group.threads
-        choices = choose(file, lambda: _probe(run, chosen), updates, threads)
+    with run.group.rank_zero_first():
+        keep_threads(run)
     method = build(run)
     if entry.trains_embedder:
         with watch.phase("embedder"):
-            train_embedder(run, method, chosen, choices, tracker)
+            train_embedder(run, method, chosen, tracker)
     with watch.phase("prepare"):
         tracker.start("prepare", total=1)
         tracker.log(1, **method.prepare(chosen, partial(_prepared, tracker)))
@@ -55,7 +57,6 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
             run.out / POLICY_STATE,
             tracker,
             evaluate=lambda update: validate(run, method),
-            loss=choices.loss(method),
             group=run.group,
         )
     _log_embeddings(tracker, method, config.learn.updates)
@@ -80,15 +81,13 @@ def _prepared(tracker: Tracker, done: int, total: int) -> None:
     tracker.advance(done / total, f"{done:,} of {total:,}")
 
 
-def train_embedder(
-    run: Run, method: Method, dataset: Dataset, choices: Choices, tracker: Tracker
-) -> None:
+def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker) -> None:
     """Train the Decision Transformer whose hidden states become the method's keys."""
     config, teacher = run.config, _teacher(run, method)
     teacher.prepare(dataset)
     short = replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
-    file, loss = run.out / EMBEDDER_STATE, choices.loss(teacher)
-    learn(teacher, short, config.seed, file, tracker, phase="embedder", loss=loss, group=run.group)
+    file = run.out / EMBEDDER_STATE
+    learn(teacher, short, config.seed, file, tracker, phase="embedder", group=run.group)
     method.networks["embedder"].load_state_dict(teacher.policy.state_dict())
 
 
@@ -98,12 +97,3 @@ def _teacher(run: Run, method: Method) -> DT:
     teacher = DT(run.suite.spaces, options, run.config.seed)
     to_device(teacher, run.device)
     return teacher
-
-
-def _probe(run: Run, dataset: Dataset) -> tuple[Method, list[Any]]:
-    """Return whatever the run trains first, and some batches to measure it with."""
-    method = build(run)
-    learner = _teacher(run, method) if METHODS[run.config.method].trains_embedder else method
-    learner.prepare(dataset.select(dataset.tasks[:4]))  # how long an update takes shows in few
-    rng = np.random.default_rng(run.config.seed)
-    return learner, [learner.draw(run.config.learn.batch_size, rng) for _ in range(PROBED)]

@@ -221,12 +221,7 @@ def decisive_values(record: Record, timed: bool) -> dict[str, Any]:
     rule = {"evaluate": {**config.get("evaluate", {}), "rule": record.get("action_rule", {})}}
     if not learns(record):
         return leaves({"options": config.get("options", {}), **rule})
-    choices = record.get("choices") or {}  # older records computed in single precision
-    facts: dict[str, Any] = {
-        "data_sha256": str(record.get("data_sha256", "?"))[:6],
-        "precision": choices.get("precision", "float32"),
-        "compiled": choices.get("compiled", False),
-    }
+    facts: dict[str, Any] = {"data_sha256": str(record.get("data_sha256", "?"))[:6]}
     if timed:
         facts["seconds_of_training"] = trained_for(record)
     values = leaves({**config, **rule, **facts})
