@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from radt.old_names import translated
 from radt.plots.style import look_of
 
 ROOT = Path(__file__).parents[1]
@@ -31,8 +32,8 @@ def table(place: str, variant: str | None) -> str:
     order = sorted(methods, key=lambda name: (look_of(name).is_reference, name))
     head = (
         *("method", "seeds", f"trials {trials - 9}-{trials}", "trial 1", "trial 10"),
-        f"goals found by trial 1 / 5 / 10 / {trials}",
-        *("return after finding", "improves over trials"),
+        f"solved by trial 1 / 5 / 10 / {trials}",
+        *("return after success", "improves over trials"),
     )
     lines = [head, ("---",) + ("---:",) * (len(head) - 1)]
     lines += [row(name, methods[name], trials, decimals) for name in order]
@@ -41,8 +42,9 @@ def table(place: str, variant: str | None) -> str:
 
 def row(name: str, method: dict[str, Any], trials: int, decimals: int) -> tuple[str, ...]:
     """Write one method's line."""
-    found = " / ".join(whole(method["found_by"][trial]) for trial in ("1", "5", "10", str(trials)))
-    after, late = method["after_finding"], method[f"mean_{trials - 9}_{trials}"]
+    method = translated(method, ("solved_by", "return_after_success"))
+    found = " / ".join(whole(method["solved_by"][trial]) for trial in ("1", "5", "10", str(trials)))
+    after, late = method["return_after_success"], method[f"mean_{trials - 9}_{trials}"]
     bounds = method["improves_ci95"]
     alone = bounds[0] > 0 and not method["improves"]  # by seeds, and not by tasks and seeds
     improves = interval(bounds, decimals) + (" but not over tasks" if alone else "")

@@ -156,7 +156,7 @@ def test_a_saved_memory_goes_on_in_another_agent(tmp_path: Path) -> None:
         logits.append(one.actor.decide(one.trials, np.arange(4)))
     assert torch.equal(logits[0], logits[1])
     assert other.retrieval is not None
-    assert other.asked.tolist() == [0, 1, 2, 3]
+    assert other.query_slots.tolist() == [0, 1, 2, 3]
 
 
 def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_path: Path) -> None:

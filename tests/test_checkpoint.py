@@ -26,7 +26,7 @@ from radt.checkpoint import (
 from radt.memory.embed import EMBEDDERS, EmbedderEntry
 from radt.methods import METHODS, Method, MethodEntry
 from radt.spaces import TaskSpaces
-from tests.contracts.method import build_method, card_of, live
+from tests.contracts.method import build_method, card_of, roll_out
 from tests.toys import TOY_GRID, TOY_REACH, TOYS
 
 
@@ -73,7 +73,7 @@ def test_weights_and_card_survive(suite: Any, tmp_path: Path) -> None:
 
 def test_actions_survive(method: Method, path: Path) -> None:
     loaded, _ = load_checkpoint(path)
-    before, after = live(method, TOY_GRID, (4, 5))[1], live(loaded, TOY_GRID, (4, 5))[1]
+    before, after = roll_out(method, TOY_GRID, (4, 5))[1], roll_out(loaded, TOY_GRID, (4, 5))[1]
     np.testing.assert_array_equal(before, after)
 
 

@@ -127,7 +127,7 @@ def test_a_run_leaves_its_files_and_a_second_one_changes_nothing(
     assert np.shape(record["returns"]) == (20, 2)
     assert cli.main(["run", *SMOKE, "--out", str(finished), "--quiet"]) == 0
     shown = capsys.readouterr().out
-    for text in ("mean return", "goals found", "score", "optimum 91.05", "icl.json"):
+    for text in ("mean return", "solved", "score", "optimum 91.05", "icl.json"):
         assert text in shown
 
 
@@ -407,7 +407,7 @@ def test_the_demo_prints_a_table_without_a_terminal(
     assert np.shape(answer(capsys, *words)["returns"]) == (3, 2)
     assert cli.main([*words]) == 0
     shown = capsys.readouterr().out
-    assert "goals found" in shown
+    assert "solved" in shown
     assert "the first trial earns" in shown
     assert "whose spaces differ" in mistake(
         capsys, "demo", "dark-room-20x20", "--checkpoint", str(finished)

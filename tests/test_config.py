@@ -183,7 +183,7 @@ def test_a_method_that_learns_nothing_does_not_care_how_others_learn() -> None:
         assert conflicts(*told("replay", tested)) == said[:1]  # data say which tasks there are
     one, other = preset(method="replay"), preset(method="sweep")
     assert conflicts(one, other) == ["method: 'replay' there, 'sweep' now"]
-    annealed = Layer("x", {"source": "annealed"})
+    annealed = Layer("x", {"source": "noisy-expert"})
     data = compose(preset_layers("dark-room-10x10", "replay", "smoke", annealed))[0]
     assert conflicts(one, data) == []
 

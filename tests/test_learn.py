@@ -16,7 +16,7 @@ from radt.envs.suite import SUITES
 from radt.learn import LearnConfig, learn, learning_rate, loss_of, optimiser
 from radt.methods import METHODS, Method
 from radt.track import Tracker
-from tests.contracts.method import OPTIONS, TINY, build_method, live, toy_dataset
+from tests.contracts.method import OPTIONS, TINY, build_method, roll_out, toy_dataset
 from tests.toys import TOY_GRID
 
 LEARNING = [name for name in METHODS.names() if METHODS[name].learns]
@@ -145,7 +145,7 @@ def test_looking_does_not_change_the_training(name: str, dataset: Dataset, tmp_p
 
     def look(update: int) -> dict[str, float]:
         torch.rand(7)
-        return {"return": float(live(watched, TOY_GRID, (4, 5), 1)[0].returns.mean())}
+        return {"return": float(roll_out(watched, TOY_GRID, (4, 5), 1)[0].returns.mean())}
 
     plain = trained(blind, tmp_path / "blind")
     seen = trained(watched, tmp_path / "watched", replace(CONFIG, evaluate_every=2), look)

@@ -7,13 +7,13 @@ import pytest
 
 from radt.metrics import (
     Interval,
-    after_finding,
     crossed_interval,
     decimals,
     estimate,
-    found_by,
     improvement,
     late_score,
+    return_after_success,
+    solved_by,
     stratified_interval,
 )
 
@@ -32,14 +32,14 @@ def test_improvement_is_late_minus_early() -> None:
 
 def test_found_by_counts_tasks_that_were_ever_rewarded() -> None:
     returns = np.array([[0, 1, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0], [3, 0, 0, 0.0]])
-    assert found_by(returns).tolist() == [1, 2, 2, 3]
+    assert solved_by(returns).tolist() == [1, 2, 2, 3]
 
 
 def test_after_finding_leaves_out_the_finding_itself() -> None:
     returns = np.array([[0, 1, 5, 3], [0, 0, 0, 2], [0, 0, 0, 0], [3, 0, 1, 1.0]])
-    assert after_finding(returns) == pytest.approx((5 + 3 + 0 + 1 + 1) / 5)
-    assert math.isnan(after_finding(np.zeros((2, 3))))
-    assert math.isnan(after_finding(np.array([[0, 0, 1.0]])))
+    assert return_after_success(returns) == pytest.approx((5 + 3 + 0 + 1 + 1) / 5)
+    assert math.isnan(return_after_success(np.zeros((2, 3))))
+    assert math.isnan(return_after_success(np.array([[0, 0, 1.0]])))
 
 
 def test_intervals_of_equal_scores_have_no_width() -> None:

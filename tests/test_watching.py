@@ -42,14 +42,14 @@ def test_chances_are_those_that_choosing_follows(
 
 def test_an_agent_says_how_likely_its_actions_were() -> None:
     agent = grid_agent()
-    assert agent.chances is None
+    assert agent.action_probabilities is None
     action = agent.act([0, 0])
-    assert agent.chances is not None
-    assert agent.chances.shape == (1, TOY_GRID.spaces.action.size)
-    assert agent.chances.sum() == pytest.approx(1)
-    assert agent.chances[0, action] > 0
+    assert agent.action_probabilities is not None
+    assert agent.action_probabilities.shape == (1, TOY_GRID.spaces.action.size)
+    assert agent.action_probabilities.sum() == pytest.approx(1)
+    assert agent.action_probabilities[0, action] > 0
     agent.observe(0.0, False, False)
-    assert agent.chances is None
+    assert agent.action_probabilities is None
 
 
 def test_chances_are_the_ones_drawn_from_on_a_known_way() -> None:
@@ -71,8 +71,8 @@ def test_chances_are_the_ones_drawn_from_on_a_known_way() -> None:
     for _ in range(2):
         for step in range(4):
             agent.act([0, step])
-            assert agent.chances is not None
-            np.testing.assert_array_equal(agent.chances[0], drawn[-1])
+            assert agent.action_probabilities is not None
+            np.testing.assert_array_equal(agent.action_probabilities[0], drawn[-1])
             agent.observe(float(step == 1), step == 3, False)
     assert explored == [True] * 4 + [False, False, True, True]
     assert not agent.trials.solved.any()
@@ -81,7 +81,7 @@ def test_chances_are_the_ones_drawn_from_on_a_known_way() -> None:
 def test_continuous_actions_have_no_chances() -> None:
     agent = Agent(build_method("ra-dt", TOY_REACH.spaces), Target(9.0))
     agent.act(np.zeros(6, np.float32))
-    assert agent.chances is None
+    assert agent.action_probabilities is None
 
 
 def test_an_abandoned_trial_is_begun_anew_with_the_same_noise() -> None:

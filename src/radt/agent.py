@@ -38,7 +38,7 @@ class ActionRule:
     """How an action is chosen from logits: one rule for every method that is compared."""
 
     temperature: float = 1.0  # of the softmax that is sampled from; 0: the best action
-    explore_temperature: float | None = None  # where no way on is known; None: the same
+    explore_temperature: float | None = None  # while a slot explores; None: the same
     keep_best: int | None = None  # sample only among so many actions; the authors' code: 2
     nucleus: float | None = None  # sample only among the likeliest that make up this probability
 
@@ -113,7 +113,7 @@ class Agent:
         `slots=None` is one environment with plain numbers in and out. `keys` name the random
         streams of the slots, so that a slot draws the same noise whoever runs beside it. A
         `memory`, or the place of one, is used instead of an empty one and outlives the agent: each
-        slot lives in the task of it that its key names, and begins with what is known there.
+        slot uses the task of it that its key names, and begins with what is known there.
         """
         self.method, self.target, self.rule, self.seed = method, target, rule or ActionRule(), seed
         self.single = slots is None
@@ -144,9 +144,9 @@ class Agent:
         return self.actor.retrieval
 
     @property
-    def asked(self) -> NDArray[np.int64]:
+    def query_slots(self) -> NDArray[np.int64]:
         """The slots that the rows of `retrieval` belong to, [B]."""
-        return self.actor.asked
+        return self.actor.query_slots
 
     @property
     def actions(self) -> NDArray[Any]:
@@ -154,7 +154,7 @@ class Agent:
         return self._actions
 
     @property
-    def chances(self) -> NDArray[np.float64] | None:
+    def action_probabilities(self) -> NDArray[np.float64] | None:
         """How likely each action was, [B, A], in the slots that act, until they `observe`.
 
         None where actions are continuous or nothing is decided.

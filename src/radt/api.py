@@ -140,11 +140,11 @@ def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
         ) from error
 
 
-def _how(run: Run, engine: Engine | None) -> evaluating.Live:
-    """Say who lives through the trials: this process, or an engine's workers."""
+def _how(run: Run, engine: Engine | None) -> evaluating.RollOut:
+    """Say what rolls out the trials: this process, or an engine's workers."""
     there = replace(run, out=run.out.absolute(), sinks=())  # a worker may stand elsewhere
-    load = partial(evaluating.load_method, there)
-    return evaluating.live if engine is None else shared(engine, load)
+    load = partial(evaluating.load_trained, there)
+    return evaluating.roll_out if engine is None else shared(engine, load)
 
 
 def _watch(run: Run) -> Stopwatch:

@@ -51,7 +51,7 @@ class RunConfig:
     seed: int = 0
     budget: Budget = "laptop"
     split: Split = "final"  # tune: train on all but the last fifth of training tasks, test on it
-    source: str = "ppo"  # who acts while data are recorded
+    source: str = "ppo"  # what records the data
     collect: Any = field(default_factory=CollectConfig)  # the source's own dataclass
     learn: LearnConfig = field(default_factory=LearnConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)

@@ -1,6 +1,6 @@
 """What a method costs: weights, context, tokens and FLOPs of a decision, targets of an update.
 
-Nothing is taken from a formula of the architecture: a method lives through one trial with random
+Nothing is taken from a formula of the architecture: a method rolls out one trial with random
 states and a memory full of random trials, and what its networks and its search multiply is counted.
 """
 

@@ -17,10 +17,10 @@ from rich.text import Text
 from radt.agent import Agent
 from radt.data.stats import sparkline
 from radt.envs.render import GridView, print_grid
-from radt.envs.suite import DrawnSuite, found_above
+from radt.envs.suite import DrawnSuite, success_threshold
 from radt.icl import ICLResult, in_context_learning
 from radt.loading import Loaded
-from radt.metrics import found_by
+from radt.metrics import solved_by
 
 SECONDS_PER_FRAME = 0.07
 HIDDEN = "◆ goal and ◇ key or other goals, which it cannot see"
@@ -33,7 +33,7 @@ class Demo:
 
     loaded: Loaded
     suite: DrawnSuite
-    goals: int = 8  # lived through at once; the first few are drawn
+    goals: int = 8  # rolled out at once; the first few are drawn
     trials: int = 15
     seed: int = 0
 
@@ -49,7 +49,7 @@ class Demo:
 
 
 def play(demo: Demo, console: Console | None = None) -> ICLResult:
-    """Let the agent live through its trials, drawn on a console if one is given."""
+    """Roll out the agent's trials, drawn on a console if one is given."""
     env = demo.suite.make_vec(demo.tasks)
     mode = env.metadata["autoreset_mode"]
     agent = demo.loaded.agent(len(demo.tasks), demo.seed, mode, keys=demo.tasks)
@@ -116,14 +116,14 @@ def grid_view(demo: Demo, agent: Agent, slot: int) -> GridView:
 
 
 def show_returns(demo: Demo, result: ICLResult) -> list[RenderableType]:
-    """Show the mean return and the goals found, trial by trial, and what is possible."""
-    table = Table("trial", "mean return", "goals found", box=None, pad_edge=False)
+    """Show the mean return and the tasks solved, trial by trial, and what is possible."""
+    table = Table("trial", "mean return", "solved", box=None, pad_edge=False)
     means, best = result.returns.mean(axis=0), demo.optimum
-    found = found_by(result.returns, found_above(demo.suite, demo.tasks))
+    found = solved_by(result.returns, success_threshold(demo.suite, demo.tasks))
     for trial, (mean, known) in enumerate(zip(means, found, strict=True), start=1):
         table.add_row(f"{trial:5d}", f"{mean:11.1f}", f"{known:5d} of {len(demo.tasks)}")
     line = (
         f"{sparkline(means, 0.0, best)}  the first trial earns {means[0]:.1f}, the last "
-        f"{means[-1]:.1f}; who knew the goals would earn {best:.1f}"
+        f"{means[-1]:.1f}; the optimum is {best:.1f}"
     )
     return [table, line]

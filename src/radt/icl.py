@@ -17,7 +17,7 @@ Watcher = Callable[[int, Agent, NDArray[Any], NDArray[Any]], None]  # step, agen
 
 
 class Observer(Protocol):
-    """Looks on while trials are lived through, and keeps what it saw."""
+    """Looks on while trials are rolled out, and keeps what it saw."""
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Look after each step, before the agent observes what it brought."""
@@ -45,10 +45,10 @@ def in_context_learning(
     after_step: Watcher | None = None,
     after_trial: Callable[[ICLResult, int], None] | None = None,
 ) -> ICLResult:
-    """Live through N trials of each task, starting with an empty memory (Algorithm 1).
+    """Roll out N trials of each task, starting with an empty memory (Algorithm 1).
 
     The slots of the vector environment are the agent's, and both must agree on who resets. A slot
-    that has lived through its trials goes on until the last one has, and what it earns then is not
+    that has finished its trials goes on until the last one has, and what it earns then is not
     counted. `after_step` looks before the agent observes what the step brought.
     """
     mode = _autoreset_mode(agent, env)

@@ -22,7 +22,7 @@ from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.methods.method import Method
 from radt.track import Tracker
 
-MOST_WARMUP = 5  # who asks for few updates does not spend them on warming up
+MOST_WARMUP = 5  # the warm-up takes at most one update in so many
 
 
 @dataclass(frozen=True)

@@ -92,12 +92,12 @@ def _percentiles(scores: NDArray[np.float64], means: NDArray[np.float64]) -> Int
     return Interval(float(scores.mean()), float(low), float(high))
 
 
-def found_by(returns: NDArray[np.float64], solved_above: float = 0.0) -> NDArray[np.int64]:
+def solved_by(returns: NDArray[np.float64], solved_above: float = 0.0) -> NDArray[np.int64]:
     """Count the tasks that some trial so far has solved: [task, trial] -> [trial]."""
     return np.asarray((np.cumsum(returns > solved_above, axis=1) > 0).sum(axis=0))
 
 
-def after_finding(returns: NDArray[np.float64], solved_above: float = 0.0) -> float:
+def return_after_success(returns: NDArray[np.float64], solved_above: float = 0.0) -> float:
     """Average the trials after the first one that solves each task; nan if there are none."""
     found = np.cumsum(returns > solved_above, axis=1) > 0  # [task, trial]
     later = np.zeros_like(found)

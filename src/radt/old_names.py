@@ -23,9 +23,14 @@ FIELDS: Mapping[str, str] = {  # options and columns of files: old name -> new n
     "skip": "episode_gap",
     "farthest": "most_rewards",
     "doubts": "back_off",
+    "reveal": "privileged",
+    "chances": "probabilities",
+    "found_by": "solved_by",
+    "after_finding": "return_after_success",
 }
 VALUES: Mapping[str, Mapping[str, str]] = {  # what fields hold: field -> old value -> new value
     "utility": {"way": "aligned-return"},
+    "source": {"annealed": "noisy-expert"},
 }
 
 # Options that did not help and went, with the value that leaves them out.
@@ -45,3 +50,14 @@ def translated(values: Mapping[str, Any], known: Container[str]) -> dict[str, An
             value = VALUES.get(name, {}).get(value, value)
         now[name] = value
     return now
+
+
+def with_old_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give fields their old names again, as they were when a hash was made of them."""
+    old = {new: name for name, new in FIELDS.items()}
+    return {old.get(name, name): value for name, value in values.items()}
+
+
+def old_value(field: str, value: str) -> str:
+    """Return what a field held where it holds this now."""
+    return {new: old for old, new in VALUES.get(field, {}).items()}.get(value, value)

@@ -28,7 +28,7 @@ from radt.analyses.attention import (
     respond,
     say_response,
 )
-from radt.analyses.shared import retrieving, roll_out
+from radt.analyses.shared import record_trials, retrieving
 from radt.experiments.run import RunError
 from radt.methods.ra_dt import RADT
 from radt.model.attention import CrossAttention
@@ -166,12 +166,12 @@ def test_what_is_kept_is_what_the_policy_reads(every: int) -> None:
     options = {**OPTIONS["ra-dt"], "memory": {"context_len": 3, "retrieve_every": every}}
     method = build_method("ra-dt", TOY_GRID.spaces, options)
     twin = Twin(MomentKeeper(range(12)))
-    lives = roll_out(method, toy_trials(3), None, twin)
+    rolled = record_trials(method, toy_trials(3), None, twin)
     assert twin.compared == 2 * 2 * 12  # two tasks, the second and the third trial
     last = twin.keeper.kept[-1].rows(np.array([1]))
-    trial = lives.episodes[1][int(last.trial[0])]
+    trial = rolled.episodes[1][int(last.trial[0])]
     assert trial.states[int(last.step[0])].tolist() == last.state[0].tolist()
-    earlier = {lives.episodes[1][at].total_return for at in range(2)}
+    earlier = {rolled.episodes[1][at].total_return for at in range(2)}
     assert float(last.chunk_return[0]) in earlier
 
 
@@ -179,7 +179,7 @@ def test_legs_are_kept_as_they_are_shown() -> None:
     memory = {"context_len": 12, "retrieve_every": 0}
     options = {**OPTIONS["ra-dt"], "memory": memory, "legs": True, "training": {"from_start": True}}
     twin = Twin(MomentKeeper(range(12)))
-    roll_out(build_method("ra-dt", TOY_GRID.spaces, options), toy_trials(8), None, twin)
+    record_trials(build_method("ra-dt", TOY_GRID.spaces, options), toy_trials(8), None, twin)
     assert twin.compared > 0
     assert len(twin.shown) > 1  # not one whole chunk
 
@@ -218,10 +218,10 @@ def test_nothing_is_kept_without_a_memory() -> None:
 def test_a_decision_is_drawn_with_the_steps_of_the_chunk_that_are_read(shown: list[bool]) -> None:
     method = build_method("ra-dt", TOY_GRID.spaces)
     assert isinstance(method, RADT)
-    lives = roll_out(method, toy_trials(2), None)
+    rolled = record_trials(method, toy_trials(2), None)
     one = moment(RIGHT, 1.0)
     one = replace(one, chunk=replace(one.chunk, mask=torch.tensor([shown])))
     panels = np.array(style.canvas(3, 7).subplots(3))
-    draw_decision(panels, method.policy, lives, "good", one)
+    draw_decision(panels, method.policy, rolled, "good", one)
     (drawn,) = panels[1].images
     assert drawn.get_array().shape == (2, sum(shown))  # input steps, steps of the chunk

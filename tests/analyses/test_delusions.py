@@ -86,12 +86,12 @@ def test_counts_by_method_and_trial() -> None:
     quiet = episode(
         [(0, 0), (0, 1), (0, 2), (0, 3), (1, 3), (1, 2), (1, 1), (1, 0), *EVERYWHERE[8:]]
     )
-    lives = [
+    rolled = [
         rolled_out([stuck, free], [stuck, stuck]),
         rolled_out([free, free], [free, stuck]),
         rolled_out([free, free], [quiet, free], method="dt"),
     ]
-    ours, theirs = count_delusions(lives)
+    ours, theirs = count_delusions(rolled)
     assert (ours.method, theirs.method) == ("ra-dt", "dt")
     assert ours.by_trial.tolist() == [0.5, 0.5]
     assert ours.share is not None
@@ -103,7 +103,7 @@ def test_counts_by_method_and_trial() -> None:
     assert (ours.still, ours.cycles) == (0, 4)
     assert "`ra-dt`: 4 of 8 trials, 50% [" in say_delusions([ours, theirs])
     assert "`dt`: 0 of 4 trials, 0% [0%, 0%]" in say_delusions([ours, theirs])
-    first = next(find_delusions(lives[0]))
+    first = next(find_delusions(rolled[0]))
     told = example_json(first)
     assert told["task"] == TASKS[0]
     assert told["cells"] == [[2, 2], [2, 3]]
@@ -112,8 +112,8 @@ def test_counts_by_method_and_trial() -> None:
 
 
 def test_a_picture_and_its_numbers(tmp_path: Path) -> None:
-    lives = [rolled_out([episode(BACK_AND_FORTH)], [episode(EVERYWHERE, paid=[11])])]
-    finding = analyse_delusions(lives, tmp_path / "delusions.png")
+    rolled = [rolled_out([episode(BACK_AND_FORTH)], [episode(EVERYWHERE, paid=[11])])]
+    finding = analyse_delusions(rolled, tmp_path / "delusions.png")
     numbers = json.loads(finding.write().read_text())
     assert (tmp_path / "delusions.png").stat().st_size > 5000
     assert numbers["methods"]["ra-dt"]["deluded"] == 1

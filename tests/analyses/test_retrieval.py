@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from radt.agent import Agent
 from radt.analyses.retrieval import SearchKeeper, analyse_retrieval
-from radt.analyses.shared import roll_out
+from radt.analyses.shared import record_trials
 from radt.experiments.run import RunError
 from radt.trajectory import Verdict
 from tests.analyses.made_up import TASKS, toy_trials
@@ -31,7 +31,7 @@ class Plain:
         retrieval, memory = agent.retrieval, agent.memory
         if retrieval is None or memory is None:
             return
-        for row, slot in enumerate(agent.asked.tolist()):
+        for row, slot in enumerate(agent.query_slots.tolist()):
             places = (retrieval.verdict[row] == Verdict.CHOSEN).nonzero().flatten().tolist()
             if agent.is_acting[slot] and agent.trials.step[slot] % 7 == 0 and places:
                 entry = int(retrieval.ids[row, places[0]])
@@ -43,7 +43,9 @@ class Plain:
 
 def test_the_columns_are_those_of_the_agents_own_searches() -> None:
     keeper, twin = SearchKeeper(CONTEXT), Plain()
-    lives = roll_out(build_method("ra-dt", TOY_GRID.spaces), toy_trials(4), None, keeper, twin)
+    rolled = record_trials(
+        build_method("ra-dt", TOY_GRID.spaces), toy_trials(4), None, keeper, twin
+    )
     found = keeper.searches()
     assert len(found) == 2 * 3 * 2  # tasks, trials with a memory, steps 0 and 7
     names = ("task", "trial", "relevance", "earned", "ago")
@@ -51,7 +53,7 @@ def test_the_columns_are_those_of_the_agents_own_searches() -> None:
     np.testing.assert_allclose(kept, np.array(twin.lines), rtol=1e-6)
     assert found.own.tolist() == [1.0] * len(found)
     assert (found.found_relevance <= 1 + 1e-6).all()
-    best = [lives.returns[TASKS.index(t), :n].max() for t, n in zip(found.task, found.trial)]  # noqa: B905
+    best = [rolled.returns[TASKS.index(t), :n].max() for t, n in zip(found.task, found.trial)]  # noqa: B905
     np.testing.assert_allclose(found.best_earned, best)
     assert np.isnan(found.by_trial("earned", 4)[0])
     first = found.earned[found.trial == 1].mean()

@@ -7,9 +7,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from radt.agent import Agent, Target
-from radt.analyses.shared import Recorder, RolledOut, drawable, roll_out
+from radt.analyses.shared import Recorder, RolledOut, drawable, record_trials
 from radt.analyses.visits import Visits
-from radt.experiments.evaluate import live
+from radt.experiments.evaluate import roll_out
 from radt.experiments.run import RunError
 from radt.icl import in_context_learning
 from radt.track import Tracker
@@ -38,12 +38,12 @@ def test_every_trial_is_written_down_as_it_was(mode: AutoresetMode) -> None:
 @pytest.mark.parametrize("name", ["ra-dt", "replay"])
 def test_the_same_trials_are_lived_again(name: str) -> None:
     method, trials = build_method(name, TOY_GRID.spaces), toy_trials(3)
-    measured = live(method, trials, Tracker()).returns
-    lives = roll_out(method, trials)
-    np.testing.assert_array_equal(lives.returns, measured)
-    assert lives.method == name
-    assert [trial.task for trial in lives.episodes[1]] == [TASKS[1]] * 3
-    np.testing.assert_array_equal(lives.solved, measured > 0)
+    measured = roll_out(method, trials, Tracker()).returns
+    rolled = record_trials(method, trials)
+    np.testing.assert_array_equal(rolled.returns, measured)
+    assert rolled.method == name
+    assert [trial.task for trial in rolled.episodes[1]] == [TASKS[1]] * 3
+    np.testing.assert_array_equal(rolled.solved, measured > 0)
 
 
 def test_a_goal_is_found_in_mazes_of_any_number_of_goals() -> None:
@@ -51,16 +51,16 @@ def test_a_goal_is_found_in_mazes_of_any_number_of_goals() -> None:
     tasks = (
         (episode(walk), episode(walk, paid=range(int(goals))), episode(walk)) for goals in GOALS
     )
-    lives = RolledOut("dt", maze_trials(3), tuple(tasks))
-    assert lives.solved.tolist() == [[False, True, False]] * 3
-    visits = Visits(np.zeros((3, 3, 1, 1)), np.ones(3, np.int64), lives.solved)
-    assert visits.after_finding.tolist() == [[False, False, True]] * 3
+    rolled = RolledOut("dt", maze_trials(3), tuple(tasks))
+    assert rolled.solved.tolist() == [[False, True, False]] * 3
+    visits = Visits(np.zeros((3, 3, 1, 1)), np.ones(3, np.int64), rolled.solved)
+    assert visits.after_success.tolist() == [[False, False, True]] * 3
 
 
 def test_cells_are_those_of_the_states() -> None:
-    way = [(0, 0), (0, 1), (1, 1)]
-    done = rolled_out([episode(way)])
-    assert done.cells(done.episodes[0][0]).tolist() == [list(cell) for cell in way]
+    path = [(0, 0), (0, 1), (1, 1)]
+    done = rolled_out([episode(path)])
+    assert done.cells(done.episodes[0][0]).tolist() == [list(cell) for cell in path]
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:

@@ -36,7 +36,7 @@ def test_shares_of_cells_are_known() -> None:
     expected = np.array([[4, 6, 6], [2, 2, 4]]) / 12
     np.testing.assert_allclose(visits.share_by_trial, expected)
     np.testing.assert_allclose(visits.cells_of_a_trial, np.array([[4, 3, 2], [2, 2, 3]]) / 12)
-    assert visits.after_finding.tolist() == [[False, False, True], [False] * 3]
+    assert visits.after_success.tolist() == [[False, False, True], [False] * 3]
 
 
 def test_the_verdict_says_so(tmp_path: Path) -> None:
@@ -44,9 +44,9 @@ def test_the_verdict_says_so(tmp_path: Path) -> None:
     numbers = finding.numbers
     assert numbers["share_visited_in_all_trials"]["mean"] == pytest.approx(5 / 12)
     assert numbers["share_visited_by_trial"] == pytest.approx([3 / 12, 4 / 12, 5 / 12])
-    assert numbers["share_of_a_trial"]["after_finding"]["mean"] == pytest.approx(2 / 12)
+    assert numbers["share_of_a_trial"]["after_success"]["mean"] == pytest.approx(2 / 12)
     before = np.mean([3.5, 7 / 3]) / 12
-    assert numbers["share_of_a_trial"]["before_finding"]["mean"] == pytest.approx(before)
+    assert numbers["share_of_a_trial"]["before_success"]["mean"] == pytest.approx(before)
     assert "visits 25% [" in finding.verdict
     assert "42% [" in finding.verdict
     assert finding.picture.stat().st_size > 5000
@@ -54,11 +54,11 @@ def test_the_verdict_says_so(tmp_path: Path) -> None:
 
 
 def test_nobody_found_anything() -> None:
-    lives = rolled_out([episode(ROW)], [episode(DOWN)])
+    rolled = rolled_out([episode(ROW)], [episode(DOWN)])
     share = Interval(0.5, 0.4, 0.6)
-    words = say_visits(lives, share, share, {"before_finding": share, "after_finding": None})
-    assert words.endswith("No goal was found, so nothing changes.")
-    always = say_visits(lives, share, share, {"before_finding": share, "after_finding": share})
+    words = say_visits(rolled, share, share, {"before_success": share, "after_success": None})
+    assert words.endswith("No task was solved, so nothing changes.")
+    always = say_visits(rolled, share, share, {"before_success": share, "after_success": share})
     assert always.endswith("it goes on exploring.")
 
 

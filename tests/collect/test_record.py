@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from radt.collect import (
-    AnnealedOptions,
     CollectConfig,
     CollectError,
     CollectProgress,
+    NoisyExpertOptions,
     RecurrentConfig,
     record_histories,
 )
@@ -224,8 +224,10 @@ def test_another_configuration_is_refused(source: str, finished: Path, tmp_path:
     other: Any = replace(CONFIGS[source], seed=1)
     with pytest.raises(CollectError, match=r"config.seed: 0 there, 1 now"):
         record_histories(tiny_suite(), other, finished, quiet=True, source=source)
-    with pytest.raises(CollectError, match=rf"source: '{source}' there, 'annealed' now"):
-        record_histories(tiny_suite(), AnnealedOptions(), finished, quiet=True, source="annealed")
+    with pytest.raises(CollectError, match=rf"source: '{source}' there, 'noisy-expert' now"):
+        record_histories(
+            tiny_suite(), NoisyExpertOptions(), finished, quiet=True, source="noisy-expert"
+        )
 
     def stop(_: CollectProgress) -> None:
         raise Killed

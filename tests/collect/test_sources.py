@@ -85,7 +85,7 @@ def test_a_third_party_records_with_its_own_options(
 
 
 def test_names_and_options_of_the_built_in_sources() -> None:
-    assert {"annealed", "ppo", "ppo-lstm"} <= set(SOURCES.names())
+    assert {"noisy-expert", "ppo", "ppo-lstm"} <= set(SOURCES.names())
     assert radt.preset(ROOM).source == "ppo"
     assert radt.preset(MAZE).source == "ppo-lstm"
     assert radt.preset(MAZE, "dt", "paper").collect == RecurrentConfig()
@@ -102,16 +102,16 @@ def test_datasets_are_named_by_their_source() -> None:
     assert name(ROOM, "paper") == name(ROOM, "laptop") == "ppo-seed0"
     assert name(MAZE, "paper") == "ppo-lstm-seed0"
     assert name(MAZE, "laptop", "collect.seed=2") == "ppo-lstm-laptop-seed2"
-    assert name(MAZE, "laptop", "source=annealed") == "annealed-seed0"
-    hashed = name(MAZE, "laptop", "source=annealed", "collect.tasks=1000")
-    assert hashed.startswith("annealed-")
+    assert name(MAZE, "laptop", "source=noisy-expert") == "noisy-expert-seed0"
+    hashed = name(MAZE, "laptop", "source=noisy-expert", "collect.tasks=1000")
+    assert hashed.startswith("noisy-expert-")
     assert hashed.endswith("-seed0")
-    assert len(hashed) == len("annealed-01234567-seed0")
+    assert len(hashed) == len("noisy-expert-01234567-seed0")
 
 
 def test_the_command_that_makes_a_dataset_names_its_source() -> None:
-    config = radt.preset(MAZE, "dt", "laptop", "source=annealed", "collect.tasks=7")
-    wanted = "radt collect maze-runner-15x15 --budget laptop --set 'source=\"annealed\"' "
+    config = radt.preset(MAZE, "dt", "laptop", "source=noisy-expert", "collect.tasks=7")
+    wanted = "radt collect maze-runner-15x15 --budget laptop --set 'source=\"noisy-expert\"' "
     assert collect_command(config) == wanted + "--set collect.tasks=7"
 
 
@@ -121,7 +121,7 @@ def test_configs_from_before_sources_had_names_are_ppo() -> None:
     del older["source"]
     assert from_json(json.loads(json.dumps(older))) == config
     with pytest.raises(DecodeError, match="collect: unknown name 'transitions'"):
-        from_json({**older, "source": "annealed"})
+        from_json({**older, "source": "noisy-expert"})
 
 
 def test_the_source_of_rooms_refuses_what_it_cannot_hold(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from radt.config import from_json
 from radt.data import Dataset
 from radt.decode import leaves
 from radt.envs.suite import SUITES
-from radt.experiments.evaluate import Trials, live
+from radt.experiments.evaluate import Trials, roll_out
 from radt.experiments.run import dataset_path
+from radt.old_names import translated
 from radt.plots.comparison import row_json
 from radt.plots.records import read_record
 from radt.plots.tables import method_table
@@ -114,7 +115,7 @@ def test_published_tables_follow_from_their_records() -> None:
     assert own.keys() == compared["methods"].keys()
     for name, before in compared["methods"].items():
         now = json.loads(json.dumps(row_json(own[name])))
-        assert numbers(now) == pytest.approx(numbers(before), abs=1e-9), name
+        assert numbers(now) == pytest.approx(numbers(translated(before, now)), abs=1e-9), name
 
 
 def numbers(values: dict[str, Any]) -> dict[str, float]:
@@ -133,5 +134,7 @@ def _is_number(item: object) -> bool:
 @pytest.mark.parametrize("env", EXPECTED["shipped"])
 def test_shipped_weights_act_as_they_did(env: str) -> None:
     loaded, suite = radt.load(radt.shipped(env)), SUITES[env]
-    result = live(loaded.method, Trials(suite, suite.eval_tasks[:5], 3, loaded.rule, 0), Tracker())
+    result = roll_out(
+        loaded.method, Trials(suite, suite.eval_tasks[:5], 3, loaded.rule, 0), Tracker()
+    )
     assert result.returns.tolist() == EXPECTED["shipped"][env]

@@ -141,7 +141,7 @@ class Recording(VectorWrapper[Any, Any, Any, Any, Any]):
         return answer
 
 
-def live(
+def roll_out(
     method: Method,
     suite: TaskSuite,
     tasks: tuple[int, ...],
@@ -201,18 +201,18 @@ def check_acting(name: str, suite: TaskSuite, folder: Path) -> None:
     """Acting is repeatable, independent of who acts beside, and survives a checkpoint."""
     method = build_method(name, suite.spaces)
     tasks = suite.eval_tasks
-    result, actions, _ = live(method, suite, tasks)
+    result, actions, _ = roll_out(method, suite, tasks)
     assert result.returns.shape == (len(tasks), 3)
     assert np.isfinite(result.returns).all()
     for slot, task in enumerate(tasks):
-        alone, own, _ = live(method, suite, (task,))
+        alone, own, _ = roll_out(method, suite, (task,))
         np.testing.assert_allclose(own[:, 0], actions[: len(own), slot], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(alone.returns[0], result.returns[slot], rtol=1e-5)
     if METHODS[name].learns:
         save_checkpoint(folder / "model.safetensors", method, card_of(method, name))
         method, card = load_checkpoint(folder / "model.safetensors")
         assert card == card_of(method, name)
-    _, again, _ = live(method, suite, tasks)
+    _, again, _ = roll_out(method, suite, tasks)
     np.testing.assert_array_equal(again, actions)
 
 

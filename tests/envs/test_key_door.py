@@ -16,7 +16,7 @@ from radt.envs import SUITES
 from radt.envs.dark_room import ACTIONS, Room, slippery_values
 from radt.envs.key_door import KeyDoor, KeyDoorSuite, KeyDoorVec, KeyRoom
 from radt.envs.render import AGENT, KEY, REWARDED, draw_grid, print_grid
-from radt.envs.suite import HidingSuite, revealed
+from radt.envs.suite import PrivilegedSuite, privileged_suite
 
 UP, RIGHT, DOWN, LEFT, WAIT = range(5)
 SIZES = ("10x10", "20x20", "40x20")
@@ -227,8 +227,8 @@ def test_has_key_is_derived_from_states_and_rewards(persist: bool) -> None:
 
 def test_what_is_hidden_can_be_revealed() -> None:
     suite = suite_of("10x10")
-    shown = revealed(suite)
-    assert isinstance(suite, HidingSuite)
+    shown = privileged_suite(suite)
+    assert isinstance(suite, PrivilegedSuite)
     assert (suite.spaces.state.bins, shown.spaces.state.bins) == ((10, 10), (10, 10, 2))
     hidden, open_ = suite.make_vec((0, 1)), shown.make_vec((0, 1))
     rng = np.random.default_rng(0)
@@ -240,7 +240,7 @@ def test_what_is_hidden_can_be_revealed() -> None:
         assert np.array_equal(one[0], other[0][:, :2])
         assert np.array_equal(one[1], other[1])
     with pytest.raises(ValueError, match="'dark-room-10x10' hides nothing"):
-        revealed(SUITES["dark-room-10x10"])
+        privileged_suite(SUITES["dark-room-10x10"])
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)

@@ -115,12 +115,12 @@ def test_data_of_any_source_can_be_compared_and_are_named(
     given = [
         *("compare", TOY_GRID.name, "--methods", "dt", "--seeds", "1", "--budget", "smoke"),
         *("--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")),
-        *("--threads", "1", "--set", "source=annealed", "--set", "learn.evaluate_every=0"),
+        *("--threads", "1", "--set", "source=noisy-expert", "--set", "learn.evaluate_every=0"),
     ]
     told = answer(capsys, given)
-    assert told["data"] == "trained on annealed data"
+    assert told["data"] == "trained on noisy-expert data"
     assert cli.main([*given, "--quiet"]) == 0
-    assert "2 tasks, trained on annealed data" in capsys.readouterr().out
+    assert "2 tasks, trained on noisy-expert data" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("without_reports")

@@ -15,7 +15,7 @@ from radt.checkpoint import load_checkpoint, untrained
 from radt.experiments.controls import controls, main
 from radt.experiments.run import RunError
 from radt.loading import shipped
-from tests.contracts.method import build_method, live
+from tests.contracts.method import build_method, roll_out
 from tests.toys import TOY_GRID
 
 ENV = "dark-room-10x10"
@@ -58,7 +58,9 @@ def test_who_does_not_count_is_lent_counts(name: str) -> None:
     made = dict(controls(method, method))
     assert ("nothing remembered" in made) == (name == "ra-dt")
     assert "nothing counted" not in made
-    lived = [live(each, TOY_GRID, TOY_GRID.train_tasks) for each in (method, made["lent counts"])]
+    lived = [
+        roll_out(each, TOY_GRID, TOY_GRID.train_tasks) for each in (method, made["lent counts"])
+    ]
     plain, counted = (actions for _, actions, _ in lived)
     assert (plain[0] == counted[0]).all()  # nothing is tried yet
     assert (plain != counted).any()

@@ -138,7 +138,7 @@ def test_a_look_on_the_way_is_at_few_tasks(tmp_path: Path, monkeypatch: pytest.M
         return SimpleNamespace(returns=np.zeros((len(trials.tasks), trials.count)))
 
     run = Run(small_config("dt"), tmp_path)
-    monkeypatch.setattr(evaluation, "live", look)
+    monkeypatch.setattr(evaluation, "roll_out", look)
     for known, tasks in ((80, range(64, 80)), (1000, range(980, 1000))):
         monkeypatch.setattr(evaluation, "known_tasks", lambda config, n=known: tuple(range(n)))
         evaluation.validate(run, None)  # type: ignore[arg-type]

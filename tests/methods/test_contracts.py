@@ -16,7 +16,7 @@ from tests.contracts.method import (
     build_method,
     check_acting,
     check_learning,
-    live,
+    roll_out,
     toy_dataset,
 )
 from tests.toys import TOY_GRID, TOY_REACH, TOYS
@@ -100,7 +100,7 @@ def test_references_refuse_what_they_cannot(name: str) -> None:
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_references_get_better(name: str) -> None:
-    result, _, _ = live(build_method(name, TOY_GRID.spaces), TOY_GRID, TOY_GRID.train_tasks, 12)
+    result, _, _ = roll_out(build_method(name, TOY_GRID.spaces), TOY_GRID, TOY_GRID.train_tasks, 12)
     assert result.returns[:, -1].mean() > result.returns[:, 0].mean()
 
 

@@ -120,7 +120,7 @@ def test_targets_do_not_know_what_comes_after_them(dataset: Dataset) -> None:
 def lives(
     actors: list[EpisodePairActor], spaces: TaskSpaces, rng: np.random.Generator, moments: int
 ) -> list[tuple[torch.Tensor, ...]]:
-    """Let actors live through the same random trials of unequal lengths; return their decisions."""
+    """Let actors roll out the same random trials of unequal lengths; return their decisions."""
     slots = 4
     trials, everyone = RunningTrials(spaces, slots), np.arange(slots)
     trials.begin_task(everyone)

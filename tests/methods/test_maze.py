@@ -12,7 +12,7 @@ import torch
 from radt.agent import Agent, Target
 from radt.data import Dataset
 from radt.envs import SUITES, MazeRunnerSuite
-from radt.envs.suite import found_above
+from radt.envs.suite import success_threshold
 from radt.icl import in_context_learning
 from radt.methods import METHODS
 from radt.methods.exploration import ExplorationBonus
@@ -27,7 +27,7 @@ LEARNING = [name for name in METHODS.names() if METHODS[name].learns]
 
 
 def best_trial(task: int) -> Trajectory:
-    """Live through a shortest tour."""
+    """Roll out a shortest tour."""
     env = SUITE.make(task)
     states, actions, rewards, over = [env.reset()[0]], [], [], False
     while not over:
@@ -80,9 +80,9 @@ def test_places_of_a_maze_recur_and_are_counted() -> None:
 
 
 def test_any_goal_counts_as_found_where_some_mazes_have_fewer_than_three() -> None:
-    assert found_above(SUITE, SUITE.eval_tasks) == 0.0
-    assert found_above(SUITE, [3]) == 2.0  # three goals
-    assert found_above(SUITES["dark-key-door-10x10"], range(80, 100)) == 1.0
+    assert success_threshold(SUITE, SUITE.eval_tasks) == 0.0
+    assert success_threshold(SUITE, [3]) == 2.0  # three goals
+    assert success_threshold(SUITES["dark-key-door-10x10"], range(80, 100)) == 1.0
 
 
 @pytest.fixture(scope="module")

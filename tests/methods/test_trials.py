@@ -46,7 +46,7 @@ class Naive:
 def lived(
     spaces: TaskSpaces, slots: int, rng: np.random.Generator, moments: int
 ) -> tuple[RunningTrials, Naive]:
-    """Live through random trials of unequal lengths; every slot ends with a state it is in."""
+    """Roll out random trials of unequal lengths; every slot ends with a state it is in."""
     trials, naive = RunningTrials(spaces, slots), Naive(spaces, slots)
     everyone = np.arange(slots)
     for slot in everyone:

@@ -10,7 +10,7 @@ from PIL import Image
 from radt.agent import Agent, Target
 from radt.config import RunConfig, compose, overrides
 from radt.envs.suite import SUITES
-from radt.experiments.evaluate import Trials, live
+from radt.experiments.evaluate import Trials, roll_out
 from radt.experiments.presets import preset_layers
 from radt.experiments.run import Run
 from radt.icl import env_seed
@@ -47,7 +47,7 @@ def test_the_film_shows_what_was_measured(tmp_path: Path, method: str, env: str)
     task = 81
     rule = run.config.evaluate.rule
     trials = Trials(run.suite, (80, task), 2, rule, run.config.seed)
-    measured = live(actor, trials, Tracker()).returns[1]
+    measured = roll_out(actor, trials, Tracker()).returns[1]
     agent = Agent(actor, Target(*run.suite.target_return), rule, run.config.seed, keys=[task])
     filmed = film(
         agent, run.suite.make(task, "rgb_array"), 2, env_seed(run.config.seed, task), {1, 2}

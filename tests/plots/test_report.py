@@ -113,29 +113,29 @@ def test_data_of_another_source_are_named_wherever_they_were_learned_from(tmp_pa
             for method, source in zip(("dt", "ra-dt", "replay"), sources, strict=True)
         ]
 
-    paths = records("annealed", "annealed", "annealed")
+    paths = records("noisy-expert", "noisy-expert", "noisy-expert")
     page = write_comparison(paths, tmp_path)
     content = json.loads((tmp_path / "compare.json").read_text())
     text = page.read_text()
     assert text.startswith(
-        "# In-context learning on dark-room-10x10, equal updates, trained on annealed data\n"
+        "# In-context learning on dark-room-10x10, equal updates, trained on noisy-expert data\n"
     )
-    assert "`dt`, trained on annealed data, earns " in text
+    assert "`dt`, trained on noisy-expert data, earns " in text
     assert "`replay` earns " in text
-    assert content["data"] == "trained on annealed data"
+    assert content["data"] == "trained on noisy-expert data"
     sources = {name: row["source"] for name, row in content["methods"].items()}
-    assert sources == {"dt": "annealed", "ra-dt": "annealed", "replay": None}
-    curve = "dark-room-10x10: 20 unseen tasks, 1 seed, trained on annealed data"
+    assert sources == {"dt": "noisy-expert", "ra-dt": "noisy-expert", "replay": None}
+    curve = "dark-room-10x10: 20 unseen tasks, 1 seed, trained on noisy-expert data"
     assert curve in (tmp_path / "report.html").read_text()
-    learning = "dark-room-10x10: learning over training, trained on annealed data"
+    learning = "dark-room-10x10: learning over training, trained on noisy-expert data"
     assert learning in (tmp_path / "report.html").read_text()
-    assert "trained on annealed data" in write_report(paths[0].parent).read_text()
-    replay = synthetic_record("replay", source="annealed")
+    assert "trained on noisy-expert data" in write_report(paths[0].parent).read_text()
+    replay = synthetic_record("replay", source="noisy-expert")
     assert run_title(replay) == "replay on dark-room-10x10, seed 0"
 
-    mixed = write_comparison(records("ppo", "annealed", "ppo"), tmp_path).read_text()
-    assert "equal updates, ra-dt trained on annealed data\n" in mixed
-    assert "| `source` | ppo | annealed |" in mixed
+    mixed = write_comparison(records("ppo", "noisy-expert", "ppo"), tmp_path).read_text()
+    assert "equal updates, ra-dt trained on noisy-expert data\n" in mixed
+    assert "| `source` | ppo | noisy-expert |" in mixed
 
 
 def test_cost_and_learning_go_into_a_comparison(tmp_path: Path) -> None:

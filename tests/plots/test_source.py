@@ -24,7 +24,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
     suite = SUITES["dark-key-door-10x10"]
     assert isinstance(suite, KeyDoorSuite)
     suite = replace(suite, train_tasks=(0, 1, 9))
-    configs = (CONFIG, replace(CONFIG, reveal=True))
+    configs = (CONFIG, replace(CONFIG, privileged=True))
     folders = [tmp_path_factory.mktemp("data") for _ in configs]
     for folder, config in zip(folders, configs, strict=True):
         record_histories(suite, config, folder, workers=1, quiet=True)
@@ -52,7 +52,7 @@ def test_the_picture_and_its_numbers(datasets: list[Dataset], tmp_path: Path) ->
     curves = draw_source(datasets, tmp_path / "source.png")
     assert [curve.label for curve in curves] == [
         "dark-key-door-10x10",
-        "dark-key-door-10x10, revealed to the source",
+        "dark-key-door-10x10, privileged",
     ]
     assert (tmp_path / "source.png").stat().st_size > 10_000
     written = json.loads((tmp_path / "source.json").read_text())

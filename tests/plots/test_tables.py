@@ -13,7 +13,7 @@ def test_a_row_says_how_well_a_method_learns() -> None:
     returns = np.array([record["returns"] for record in records])  # [seed, task, trial]
     assert row.score.mean == pytest.approx(returns[..., 30:].mean())
     assert row.at_trial[10].mean == pytest.approx(returns[..., 9].mean())
-    assert row.found_by[40] == pytest.approx((returns > 0).any(axis=2).sum(axis=1).mean())
+    assert row.solved_by[40] == pytest.approx((returns > 0).any(axis=2).sum(axis=1).mean())
     assert (len(row.seeds), row.tasks, row.late, row.improves) == (3, 20, "31-40", True)
     assert row.score.over_seeds is not None
     assert row.score.over_tasks.low <= row.score.over_seeds.low <= row.score.mean
@@ -32,7 +32,7 @@ def test_a_method_that_finds_nothing_does_not_improve() -> None:
     record["returns"] = [[0.0] * 40] * 4
     (row,) = method_table([record])
     assert not row.improves
-    assert row.after_finding is None
+    assert row.return_after_success is None
     assert "| no | +0.0 | [0.0, 0.0] |" in markdown([row, row])
 
 
@@ -47,7 +47,7 @@ def test_markdown_has_a_section_for_each_environment() -> None:
     text = markdown(rows)
     assert [row.env for row in rows] == ["dark-room-10x10"] * 2 + [VARIANT] * 2
     assert f"**`{VARIANT}`** (a variant" in text
-    assert "goals found by trial 1 / 5 / 10 / 20 / 40" in text
+    assert "solved by trial 1 / 5 / 10 / 20 / 40" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert len(tables) == 7 * 4  # a head, a rule and two methods each
     assert text.count("minutes a run") == 1

@@ -27,19 +27,19 @@ from radt.analyses.shared import (
     Finding,
     RolledOut,
     draw_heat,
+    draw_path,
     draw_room,
-    draw_way,
     drawable,
     interval_json,
     mean_by,
     nothing_retrieved,
     over_tasks,
     percent,
+    record_trials,
     retrieving,
-    roll_out,
     sum_by_cell,
 )
-from radt.envs.suite import found_above
+from radt.envs.suite import success_threshold
 from radt.experiments.evaluate import Trials
 from radt.methods import Method
 from radt.metrics import Interval
@@ -74,7 +74,7 @@ def analyse_attention(
     policy = retrieving(method).policy
     drawable(trials)  # an error before the work, not after it
     keeper = MomentKeeper({*looked_at(trials.suite.spaces.horizon), *(step - 1 for step in steps)})
-    done = roll_out(method, trials, tracker, keeper)
+    done = record_trials(method, trials, tracker, keeper)
     if not keeper.kept:
         raise nothing_retrieved(trials)
     searching = on_the_way(keeper.kept)
@@ -183,7 +183,7 @@ class MomentKeeper:
             chosen = agent.retrieval.chosen  # [B, k]
             returns = agent.memory.entries.total_return[chosen.clamp_min(0)]
             best = returns.masked_fill(chosen < 0, -torch.inf).amax(dim=1)
-            self._returns[agent.asked] = best.numpy()
+            self._returns[agent.query_slots] = best.numpy()
         has_chunk = reading.mask.any(dim=1).numpy()
         due = agent.is_acting & has_chunk & np.isin(agent.trials.step, self.steps)
         if due.any():
@@ -280,7 +280,7 @@ def _follow(policy: DecisionTransformer, moments: Moments) -> NDArray[np.float64
 
 def is_good(trials: Trials, best_rolled_out: dict[int, float]) -> Kind:
     """Say what a good trial is: most of the best return, or of the best seen where that is all."""
-    above = found_above(trials.suite, trials.tasks)
+    above = success_threshold(trials.suite, trials.tasks)
 
     def good(task: int, earned: float) -> bool:
         possible = trials.suite.optimal_return(task)
@@ -292,7 +292,7 @@ def is_good(trials: Trials, best_rolled_out: dict[int, float]) -> Kind:
 
 def is_bad(trials: Trials) -> Kind:
     """Say what a bad trial is: one that did not find its goal, or none of several."""
-    above = found_above(trials.suite, trials.tasks)
+    above = success_threshold(trials.suite, trials.tasks)
     return lambda _, earned: earned <= above
 
 
@@ -409,14 +409,14 @@ def draw_decision(
     states, actions, rewards = (
         f[0, real].numpy() for f in (chunk.states, chunk.actions, chunk.rewards)
     )
-    way = done.cells(Trajectory(states, actions, rewards, task, 0))  # [S, 2]
+    path = done.cells(Trajectory(states, actions, rewards, task, 0))  # [S, 2]
     draw_room(panels[0], view, f"a {kind} chunk, return {float(moment.chunk_return[0]):g}")
-    draw_heat(panels[0], sum_by_cell(way, view, weights[-1]))
-    draw_way(panels[0], way, style.PALE, 1.0)
+    draw_heat(panels[0], sum_by_cell(path, view, weights[-1]))
+    draw_path(panels[0], path, style.PALE, 1.0)
     draw_map(panels[1], weights)
     own = done.cells(done.episodes[done.trials.tasks.index(task)][trial])[: step + 2]
     draw_room(panels[2], view, f"task {task}, trial {trial + 1}, step {step + 1}")
-    draw_way(panels[2], own[: step + 1], style.colour_of("ra-dt+"))
+    draw_path(panels[2], own[: step + 1], style.colour_of("ra-dt+"))
     if len(own) > step + 1:
         draw_move(panels[2], own[step], own[step + 1])
 

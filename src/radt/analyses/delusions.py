@@ -3,7 +3,7 @@
 The paper shows two trials in which RA-DT goes back and forth between some cells until the end, and
 calls them delusions (after Ortega et al., 2021). Here a trial is deluded if its last quarter stays
 in at most four states without a reward. As actions are sampled, the order of the states may vary;
-those that stand still, and those that go round in exactly the same way, are counted, too.
+those that stand still, and those that go round in exactly the same path, are counted, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from radt.analyses.shared import (
     Finding,
     RolledOut,
+    draw_path,
     draw_room,
-    draw_way,
     drawable,
     interval_json,
     mean_by,
@@ -119,7 +119,7 @@ class DelusionCount:
 
     @property
     def cycles(self) -> int:
-        """How many go round, always in the same way."""
+        """How many go round, always in the same path."""
         return sum(one.loop.period is not None for one in self.found) - self.still
 
     @property
@@ -271,10 +271,10 @@ def draw_shares(axes: Axes, counts: Sequence[DelusionCount]) -> None:
 
 def draw_example(axes: Axes, one: Delusion) -> None:
     """Draw one trial: how it got to its loop, and the loop."""
-    way = one.run.cells(one.episode)
+    path = one.run.cells(one.episode)
     task, trial = one.run.trials.tasks[one.slot], one.trial + 1
     draw_room(axes, one.run.room(one.slot), f"{one.run.method}, task {task}, trial {trial}")
     if one.loop.start > 0:
-        draw_way(axes, way[: one.loop.start + 1], style.PALE, 0.9)
-    draw_way(axes, way[one.loop.start :], STUCK, 2.2)
+        draw_path(axes, path[: one.loop.start + 1], style.PALE, 0.9)
+    draw_path(axes, path[one.loop.start :], STUCK, 2.2)
     axes.set_xlabel(f"stuck from step {one.loop.start + 1} on", fontsize=7.5, color=style.INK)

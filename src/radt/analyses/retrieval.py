@@ -1,6 +1,6 @@
 """What is retrieved: from whom, how similar, how good, and how that changes from trial to trial.
 
-At work an agent searches only what it lived through on its own task. To see whether its keys would
+At work an agent searches only its own trials of the task. To see whether its keys would
 find the task by themselves, the same question is also asked of the memories of all tasks together.
 """
 
@@ -26,8 +26,8 @@ from radt.analyses.shared import (
     nothing_retrieved,
     over_tasks,
     percent,
+    record_trials,
     retrieving,
-    roll_out,
 )
 from radt.experiments.evaluate import Trials
 from radt.memory.memory import Memory
@@ -99,8 +99,8 @@ class SearchKeeper:
         retrieval, memory = agent.retrieval, agent.memory
         if retrieval is None or memory is None:
             return
-        steps = agent.trials.step[agent.asked]
-        due = agent.is_acting[agent.asked] & (steps % EVERY == 0)
+        steps = agent.trials.step[agent.query_slots]
+        due = agent.is_acting[agent.query_slots] & (steps % EVERY == 0)
         due &= (retrieval.chosen[:, -1] >= 0).numpy()
         if due.any():
             self.rows.append(self._look(agent, retrieval, memory, np.flatnonzero(due)))
@@ -108,7 +108,7 @@ class SearchKeeper:
     def _look(
         self, agent: Agent, retrieval: Retrieval, memory: Memory, rows: NDArray[np.int64]
     ) -> dict[str, NDArray[Any]]:
-        entries, slots = memory.entries, agent.asked[rows]
+        entries, slots = memory.entries, agent.query_slots[rows]
         ids, chosen = retrieval.ids[rows], retrieval.chosen[rows, -1]  # [B, m], [B] the best of k
         present = ids >= 0
         count = present.sum(dim=1)
@@ -184,7 +184,7 @@ def analyse_retrieval(
 ) -> Finding:
     """Measure and draw what is retrieved."""
     keeper = SearchKeeper(retrieving(method).options.memory.context_len)
-    done = roll_out(method, trials, tracker, keeper)
+    done = record_trials(method, trials, tracker, keeper)
     if not keeper.rows:
         raise nothing_retrieved(trials)
     searches = keeper.searches()

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from radt.agent import Agent
 from radt.envs.render import Cell, GridView
-from radt.envs.suite import DrawnSuite, found_above
-from radt.experiments.evaluate import Trials, live
+from radt.envs.suite import DrawnSuite, success_threshold
+from radt.experiments.evaluate import Trials, roll_out
 from radt.experiments.run import RunError
 from radt.files import atomic_write
 from radt.icl import Observer
@@ -108,7 +108,7 @@ class RolledOut:
     @property
     def solved(self) -> NDArray[np.bool_]:
         """Which trials found what their task is about, as scores count it, [task, trial]."""
-        return np.asarray(self.returns > found_above(self.trials.suite, self.trials.tasks))
+        return np.asarray(self.returns > success_threshold(self.trials.suite, self.trials.tasks))
 
     @property
     def suite(self) -> DrawnSuite:
@@ -125,12 +125,12 @@ class RolledOut:
         return np.array(self.suite.view(episode.task, episode.states, episode.rewards[:-1]).trail)
 
 
-def roll_out(
+def record_trials(
     method: Method, trials: Trials, tracker: Tracker | None = None, *others: Observer
 ) -> RolledOut:
     """Roll out trials again, write them down, and let others look on."""
     recorder = Recorder(trials.count, others)
-    live(method, trials, tracker or Tracker(), recorder)
+    roll_out(method, trials, tracker or Tracker(), recorder)
     return RolledOut(method.name, trials, recorder.episodes(trials.tasks))
 
 
@@ -247,17 +247,17 @@ def draw_heat(axes: Axes, amount: NDArray[np.float64]) -> None:
     axes.imshow(shown, cmap="Blues", norm=Normalize(-0.25 * top, top), zorder=1)
 
 
-def draw_way(axes: Axes, way: NDArray[np.int64], colour: str, width: float = 1.4) -> None:
+def draw_path(axes: Axes, path: NDArray[np.int64], colour: str, width: float = 1.4) -> None:
     """Draw the cells (row, column) that were passed, in order, and where they end."""
-    rows, columns = way.T
+    rows, columns = path.T
     axes.plot(columns, rows, color=colour, linewidth=width, solid_joinstyle="round", zorder=3)
     axes.plot(columns[-1], rows[-1], marker="o", color=colour, markersize=3 * width, zorder=4)
 
 
 def sum_by_cell(
-    way: NDArray[np.int64], view: GridView, amount: NDArray[Any] | float = 1.0
+    path: NDArray[np.int64], view: GridView, amount: NDArray[Any] | float = 1.0
 ) -> NDArray[np.float64]:
-    """Add up an amount for each cell of a room that is in a way [T, 2]: [height, width]."""
+    """Add up an amount for each cell of a room that is in a path [T, 2]: [height, width]."""
     total = np.zeros((view.height, view.width))
-    np.add.at(total, (way[:, 0], way[:, 1]), amount)
+    np.add.at(total, (path[:, 0], path[:, 1]), amount)
     return total

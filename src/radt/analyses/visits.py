@@ -1,4 +1,4 @@
-"""Where an agent goes: which cells, how many, and whether it stops once the goal is found.
+"""Where an agent goes: which cells, how many, and whether it stops once the task is solved.
 
 The paper shows maps of three goals: an agent visits nearly all cells until it finds the goal, and
 then stops exploring. Here both are numbers over all tasks, with maps of three of them.
@@ -52,7 +52,7 @@ class Visits:
         return np.asarray((self.counts > 0).sum(axis=(2, 3)) / self.open_cells[:, None])
 
     @property
-    def after_finding(self) -> NDArray[np.bool_]:
+    def after_success(self) -> NDArray[np.bool_]:
         """Which trials come after the first that solved their task, [task, trial]."""
         found = np.cumsum(self.solved, axis=1) > 0
         return np.asarray(np.pad(found[:, :-1], ((0, 0), (1, 0))))
@@ -73,8 +73,8 @@ def analyse_visits(done: RolledOut, path: Path) -> Finding:
     """Measure and draw where an agent goes."""
     visits = count_visits(done)
     share = visits.share_by_trial  # [task, trial]
-    after, each = visits.after_finding, visits.cells_of_a_trial
-    kinds = {"before_finding": ~after, "after_finding": after}
+    after, each = visits.after_success, visits.cells_of_a_trial
+    kinds = {"before_success": ~after, "after_success": after}
     pace = {name: over_tasks(mean_where(each, chosen)) for name, chosen in kinds.items()}
     first, last = over_tasks(share[:, 0]), over_tasks(share[:, -1])
     draw_visits(done, visits, path)
@@ -106,12 +106,12 @@ def say_visits(
         f"`{done.method}` visits {percent(first)} of a room's cells in trial 1 and "
         f"{percent(last)} in {done.trials.count} trials together."
     )
-    before, after = pace["before_finding"], pace["after_finding"]
+    before, after = pace["before_success"], pace["after_success"]
     if before is None or after is None:
-        return f"{text} No goal was found, so nothing changes." if after is None else text
+        return f"{text} No task was solved, so nothing changes." if after is None else text
     change = "it stops exploring" if after.high < before.low else "it goes on exploring"
     return (
-        f"{text} A trial before the goal is found visits {percent(before)} of the cells, one after "
+        f"{text} A trial before the first success visits {percent(before)} of the cells, one after "
         f"it {percent(after)}: {change}."
     )
 

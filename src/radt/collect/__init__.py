@@ -1,4 +1,4 @@
-"""Data sources: who acts while learning histories are recorded, and how that becomes a dataset.
+"""Data sources: how learning histories are made and become a dataset.
 
 The package can be called: `radt.collect(config)` makes the dataset that a run's config asks for.
 """
@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from radt.collect import annealed, ppo, ppo_lstm  # which register themselves
-from radt.collect.annealed import AnnealedOptions
+from radt.collect import noisy_expert, ppo, ppo_lstm  # which register themselves
+from radt.collect.noisy_expert import NoisyExpertOptions
 from radt.collect.ppo import CollectConfig, paper_config
 from radt.collect.ppo_lstm import RecurrentConfig
 from radt.collect.record import record_histories
@@ -25,16 +25,16 @@ from radt.collect.source import (
 
 __all__ = [
     "SOURCES",
-    "AnnealedOptions",
     "CollectConfig",
     "CollectError",
     "CollectProgress",
     "Forecast",
+    "NoisyExpertOptions",
     "Recorded",
     "RecurrentConfig",
     "Request",
     "SourceEntry",
-    "annealed",
+    "noisy_expert",
     "paper_config",
     "ppo",
     "ppo_lstm",

@@ -32,7 +32,7 @@ from radt.collect.rollout import (
     stream,
 )
 from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry, check_counts
-from radt.envs.suite import TaskSuite, revealed
+from radt.envs.suite import TaskSuite, privileged_suite
 
 ObservationScale = Literal["raw", "unit"]
 SECONDS_PER_SAMPLE = 7.6e-7  # of one epoch, on two CPU cores: 8M transitions in a minute
@@ -58,7 +58,7 @@ class CollectConfig:
     observation_scale: ObservationScale = "unit"  # grid coordinates from -1 to 1, or as they are
     tasks_per_group: int = 40  # computed as one batch; part of the result up to rounding
     rollouts_per_part: int = 7  # the most that a killed run has to do again
-    reveal: bool = False  # the learner sees what the suite hides; it is not stored
+    privileged: bool = False  # the learner sees what the suite hides; it is not stored
 
     def __post_init__(self) -> None:
         if self.n_steps % self.batch_size or self.batch_size < 2:
@@ -89,8 +89,8 @@ def paper_config(env: str, seed: int = 0) -> CollectConfig:
     Where the key of Key-Door is reset, the learner sees whether it holds it: without that a policy
     without a memory learns few tasks (the source curves are in docs/results.md).
     """
-    reveal = env.startswith("dark-key-door-") and not env.endswith("-persist")
-    config = CollectConfig(seed=seed, reveal=reveal)
+    privileged = env.startswith("dark-key-door-") and not env.endswith("-persist")
+    config = CollectConfig(seed=seed, privileged=privileged)
     size = env.removeprefix("dark-room-").removeprefix("dark-key-door-")
     if size.startswith("20x20"):
         return replace(config, n_epochs=30)
@@ -101,7 +101,7 @@ def paper_config(env: str, seed: int = 0) -> CollectConfig:
 
 def acting_suite(suite: TaskSuite, config: CollectConfig) -> TaskSuite:
     """Return the suite that the learner acts in, with the states that it sees."""
-    return revealed(suite) if config.reveal else suite
+    return privileged_suite(suite) if config.privileged else suite
 
 
 class GroupLearner:
@@ -187,7 +187,7 @@ class GroupLearner:
 
     @staticmethod
     def observed(suite: TaskSuite, options: CollectConfig, states: NDArray[Any]) -> NDArray[Any]:
-        """Turn numbers of states [N, 1] into coordinates; what was revealed is left out."""
+        """Turn numbers of states [N, 1] into coordinates, without the privileged ones."""
         seen = StateIndex(acting_suite(suite, options).spaces.state).coordinates
         return np.asarray(seen[states.ravel(), : len(suite.spaces.state.bins)])
 
@@ -202,7 +202,7 @@ def network_inputs(index: StateIndex, scale: ObservationScale) -> Tensor:
 
 
 def check_ppo(suite: TaskSuite, options: CollectConfig) -> None:
-    """Refuse tasks that a table over states cannot hold, and to reveal what is not hidden."""
+    """Refuse tasks that a table cannot hold, and a privileged observation where there is none."""
     require_discrete_actions(suite)
     StateIndex(acting_suite(suite, options).spaces.state)
 

@@ -30,12 +30,13 @@ from radt.decode import differences
 from radt.engine import Engine, LocalEngine
 from radt.envs.suite import TaskSuite
 from radt.files import atomic_write, locked, remove_leftovers
+from radt.old_names import translated
 from radt.track import Tracker
 from radt.version import code_version
 
 _PLAN = "plan.json"
 FORMAT = 1
-_NEWER = (("reveal", False), ("source", "ppo"))  # added since, as it was when it did not exist
+_NEWER = (("privileged", False), ("source", "ppo"))  # added since, as it was when it did not exist
 
 
 def record_histories(
@@ -58,7 +59,7 @@ def record_histories(
         progress: Is told how it goes; without it a bar is drawn.
         quiet: Draw no bar.
         engine: What does the work; None: `workers` processes of this machine.
-        source: Who acts, a name in `SOURCES`.
+        source: The data source, a name in `SOURCES`.
 
     Returns:
         The folder, which now holds one file per task and a manifest.
@@ -154,7 +155,7 @@ def _is_finished(folder: Path, content: dict[str, Any]) -> bool:
         return False
     manifest = read_manifest(folder)
     have = {"env": manifest.env, "env_spec": dict(manifest.env_spec), "source": manifest.source}
-    have["config"] = dict(manifest.hyper_parameters)
+    have["config"] = translated(manifest.hyper_parameters, content["config"])
     want = {"source": "ppo", **{name: content[name] for name in have if name in content}}
     if have != want:
         raise CollectError(

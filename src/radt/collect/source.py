@@ -1,4 +1,4 @@
-"""The plug point of data sources: who acts while learning histories are recorded.
+"""The plug point of data sources: what acts while learning histories are recorded.
 
 A source is a name in `SOURCES`, a frozen dataclass of options and a function that yields the
 history of one task after the other. Where they are written, that nobody else writes there, and

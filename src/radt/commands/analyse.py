@@ -123,13 +123,13 @@ class VisitsVerb(OneRun):
 
     def execute(self) -> None:
         """Roll out the trials, measure and draw."""
-        from radt.analyses.shared import drawable, roll_out
+        from radt.analyses.shared import drawable, record_trials
         from radt.analyses.visits import analyse_visits
 
         loaded, trials = self.load(self.source)
         path = self.place("visits", self.source)
         drawable(trials)  # an error before the work, not after it
-        self.tell(analyse_visits(roll_out(loaded.method, trials, self.tracker), path))
+        self.tell(analyse_visits(record_trials(loaded.method, trials, self.tracker), path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +149,13 @@ class DelusionsVerb(Analysis):
     def execute(self) -> None:
         """Roll out the trials of every run, count and draw."""
         from radt.analyses.delusions import analyse_delusions
-        from radt.analyses.shared import drawable, roll_out
+        from radt.analyses.shared import drawable, record_trials
 
         path = self.place("delusions", self.sources[0] if len(self.sources) == 1 else None)
         loaded = [self.load(source) for source in self.sources or (None,)]
         for _, trials in loaded:
             drawable(trials)
-        runs = [roll_out(one.method, trials, self.tracker) for one, trials in loaded]
+        runs = [record_trials(one.method, trials, self.tracker) for one, trials in loaded]
         self.tell(analyse_delusions(runs, path))
 
 

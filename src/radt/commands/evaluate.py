@@ -15,7 +15,7 @@ from tyro.conf import Positional, arg
 
 from radt.commands.flags import EngineVerb, at_least
 from radt.errors import RunError
-from radt.metrics import after_finding, decimals, found_by, late_score
+from radt.metrics import decimals, late_score, return_after_success, solved_by
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,7 +62,7 @@ class EvaluateVerb(EngineVerb):
 
     def execute(self) -> None:
         """Evaluate, write the record and show it."""
-        from radt.experiments.evaluate import live, result_record
+        from radt.experiments.evaluate import result_record, roll_out
         from radt.experiments.shares import shared
         from radt.experiments.trace import tracing
         from radt.files import atomic_write
@@ -79,7 +79,7 @@ class EvaluateVerb(EngineVerb):
         file = path.with_suffix(".trace.jsonl") if self.trace else None
         load_again = partial(method_at, self.source.absolute(), self.common.device)
         with self.opened() as engine, tracing(file, trials.suite.name, loaded.card.method) as trace:
-            how = live if engine is None else shared(engine, load_again)
+            how = roll_out if engine is None else shared(engine, load_again)
             result = how(loaded.method, trials, tracker, trace)
         record = {
             "experiment": "evaluate",
@@ -110,7 +110,7 @@ class EvaluateVerb(EngineVerb):
         self.common.answer({"out": str(self.source), **record}, *show_result(record, self.source))
 
     def _trials(self, loaded: Loaded) -> Trials:
-        """Say what is lived through; a run's own number of trials is the usual one."""
+        """Say what is rolled out; a run's own number of trials is the usual one."""
         from radt.envs.suite import SUITES
         from radt.experiments.compare import read_config
         from radt.experiments.evaluate import Trials
@@ -156,7 +156,7 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     returns = np.asarray(record["returns"], dtype=np.float64)  # [task, trial]
     tasks, trials = returns.shape
     means, above = returns.mean(axis=0), float(record.get("solved_above", 0.0))
-    found, later = found_by(returns, above), after_finding(returns, above)
+    found, later = solved_by(returns, above), return_after_success(returns, above)
     best = [value for value in record["optimum"] if value is not None]
     optimum = float(np.mean(best)) if best else None
     n, shown = decimals(optimum), [trial for trial in TRIALS if trial < trials] + [trials]
@@ -164,13 +164,13 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     for trial in shown:
         table.add_column(str(trial), justify="right")
     table.add_row("mean return", *(f"{means[trial - 1]:.{n}f}" for trial in shown))
-    table.add_row("goals found", *(f"{found[trial - 1]}/{tasks}" for trial in shown))
+    table.add_row("solved", *(f"{found[trial - 1]}/{tasks}" for trial in shown))
     score = f"[bold]{late_score(returns).mean():.{n}f}[/] over trials {max(1, trials - 9)}-{trials}"
     known = "" if optimum is None else f", optimum {optimum:.2f}"
     lines = [
         f"returns by trial  {sparkline(means.tolist())}",
         f"score             {score}{known}",
-        *([] if np.isnan(later) else [f"after finding     {later:.{n}f}"]),
+        *([] if np.isnan(later) else [f"after success     {later:.{n}f}"]),
     ]
     title = f"{record['method']} on {record['env']}, {tasks} tasks, seed {record['seed']}"
     there = ", ".join(name for name in FILES if (place / name).exists())

@@ -33,7 +33,7 @@ class Voice:
     json: bool = False  # print one JSON object and nothing else
 
     def prepare(self) -> None:
-        """Get ready; who only looks is."""
+        """Prepare; verbs that only look need nothing."""
 
     def answer(self, values: Mapping[str, Any], *shown: RenderableType) -> None:
         """Print the result: values for programs, or what is shown to people."""

@@ -130,9 +130,9 @@ def show_phases(phases: Sequence[Phase], budget: str) -> Table:
 class CollectVerb(EngineVerb, RunWords):
     """Record learning histories of the training tasks: the data that methods learn from.
 
-    Who acts is the source. `ppo` learns each task from its state, `ppo-lstm` with a memory (the
-    one for mazes; of 300 it keeps the first 100 that it learns). `annealed` learns nothing: a
-    shortest way with falling noise, in seconds. `radt config show ENV` prints a source's options.
+    The source makes the data. `ppo` learns each task from its state, `ppo-lstm` with a memory (the
+    one for mazes; of 300 it keeps the first 100 that it learns). `noisy-expert` learns nothing: a
+    shortest path with falling noise, in seconds. `radt config show ENV` prints a source's options.
 
     Datasets lie in $RADT_HOME (default: ./data) and are shared by runs. One that is finished is
     left as it is; one that was interrupted goes on from its last finished part.
@@ -141,7 +141,7 @@ class CollectVerb(EngineVerb, RunWords):
       radt collect dark-room-10x10
       radt collect dark-room-10x10 --set collect.seed=1
       radt collect maze-runner-15x15
-      radt collect maze-runner-15x15 --set source=annealed --set collect.tasks=1000
+      radt collect maze-runner-15x15 --set source=noisy-expert --set collect.tasks=1000
     """
 
     method: Suppress[str | None] = None  # data are the same for all of them

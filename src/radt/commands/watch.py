@@ -26,7 +26,7 @@ PORT = 8765
 class DemoVerb(ComputingVerb):
     """Watch an agent learn goals that it has never seen, without training, in under a minute.
 
-    It starts with an empty memory; what it lives through is all that it learns from.
+    It starts with an empty memory; what it experiences is all that it learns from.
 
     Try:
       radt demo

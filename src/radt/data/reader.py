@@ -28,7 +28,7 @@ _OUTPUT = {"image": np.uint8, "vector": np.float32, "encoded": np.float32, "disc
 
 @dataclass(frozen=True)
 class Episodes:
-    """All complete episodes, task after task, each task's in the order they were lived."""
+    """All complete episodes, task after task, each task's in the order they were made."""
 
     task: NDArray[np.int64]  # [E]
     index: NDArray[np.int64]  # [E] position in the task's history, from 0

@@ -40,7 +40,7 @@ _HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryEr
 
 @dataclass(frozen=True)
 class History:
-    """All that one agent lived through while it learned one task, in order."""
+    """All episodes of one agent while it learned one task, in order."""
 
     task: int
     states: NDArray[np.generic]  # [N, *state_shape]

@@ -1,4 +1,4 @@
-"""The plug point of engines, and the loop that they share: who is at what, and who tries again."""
+"""The plug point of engines, and the loop that they share: jobs, workers and retries."""
 
 from __future__ import annotations
 

@@ -200,8 +200,8 @@ class KeyDoorVec(GridVec):
         """The best action of each slot in each place, as if its episode had just begun."""
         cells = self.room.observations[: self.room.horizon]
         both = [(task, has) for task in self.tasks for has in (False, True)]
-        ways = np.stack([self.room.best_actions(task, cells, has) for task, has in both])
-        return ways.reshape(self.num_envs, -1)  # [N, 2 * cells]
+        best = np.stack([self.room.best_actions(task, cells, has) for task, has in both])
+        return best.reshape(self.num_envs, -1)  # [N, 2 * cells]
 
     def optimal_actions(self) -> NDArray[np.int64]:
         """Return a best action for each slot from where it stands, [N]."""
@@ -218,7 +218,7 @@ class KeyDoorSuite(DarkRoomSuite):
     picked_room: ClassVar[type[Room]] = PickedKeyRoom
 
     @property
-    def revealed(self) -> KeyDoorSuite:
+    def privileged(self) -> KeyDoorSuite:
         """The same tasks with the hidden has-key bit at the end of each state."""
         return replace(self, room=replace(self.room, show_key=True))
 

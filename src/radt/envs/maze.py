@@ -1,4 +1,4 @@
-"""Mazes as the authors draw them, and the shortest ways through them.
+"""Mazes as the authors draw them, and the shortest paths through them.
 
 Walls grow on the 8x8 lattice of even coordinates. From each of 36 random points a walk goes on for
 112 draws: a draw names a neighbour two cells away, and if that is still free, the walk builds a
@@ -204,15 +204,17 @@ def steps_to(moves: NDArray[np.int64], targets: ArrayLike) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=2048)
 def best_actions(maze: Maze) -> NDArray[np.int8]:
-    """Tabulate the first step of a shortest way to each goal from every cell, [goals, CELLS]."""
-    ways = [steps_to(maze.moves, goal)[maze.moves].argmin(axis=1) for goal in maze.goal_cells]
-    table = np.stack(ways).astype(np.int8)
+    """Tabulate the first step of a shortest path to each goal from every cell, [goals, CELLS]."""
+    first_steps = [
+        steps_to(maze.moves, goal)[maze.moves].argmin(axis=1) for goal in maze.goal_cells
+    ]
+    table = np.stack(first_steps).astype(np.int8)
     table.setflags(write=False)
     return table
 
 
 def shortest_tour(maze: Maze) -> list[Cell]:
-    """Return the cells of a shortest way from the start over all goals in their order."""
+    """Return the cells of a shortest path from the start over all goals in their order."""
     tour = [cell_number(START)]
     for goal, best in zip(maze.goal_cells, best_actions(maze), strict=True):
         while tour[-1] != goal:

@@ -75,7 +75,7 @@ class MazeRunner(GridEnv):
         return self._reached == len(self.room.goals)
 
     def shortest_tour(self) -> list[Cell]:
-        """Return the cells of a shortest way from the start over all goals in their order."""
+        """Return the cells of a shortest path from the start over all goals in their order."""
         return shortest_tour(self.room)
 
     def view(self) -> GridView:
@@ -123,14 +123,16 @@ class MazeRunnerVec(GridVec):
 
     @cached_property
     def _ways(self) -> NDArray[np.int8]:
-        """The first step of a shortest way of each slot to each goal from each cell."""
-        ways = np.zeros((self.num_envs, MOST_GOALS + 1, CELLS), np.int8)  # after the last: any
+        """The first step of a shortest path of each slot to each goal from each cell."""
+        first_steps = np.zeros(
+            (self.num_envs, MOST_GOALS + 1, CELLS), np.int8
+        )  # after the last: any
         for slot, task in enumerate(self.tasks):
-            ways[slot, : self._goal_count[slot]] = best_actions(build_maze(task))
-        return ways
+            first_steps[slot, : self._goal_count[slot]] = best_actions(build_maze(task))
+        return first_steps
 
     def optimal_actions(self) -> NDArray[np.int64]:
-        """Return the first step of a shortest way to the active goal for each slot, [N]."""
+        """Return the first step of a shortest path to the active goal for each slot, [N]."""
         here = self._cells - CELLS * self._slots
         return np.asarray(self._ways[self._slots, self._reached, here], np.int64)
 
@@ -175,14 +177,14 @@ class MazeRunnerSuite:
     def optimal_actions(
         self, task: int, states: NDArray[Any], rewards: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Return the first step of a shortest way to the active goal for each step of one episode.
+        """Return the first step of a shortest path to the active goal for each step of one episode.
 
         Which goal is active follows from the rewards [T] so far; states are [T, 6].
         """
-        ways = best_actions(build_maze(task))  # [goals, CELLS]
+        first_steps = best_actions(build_maze(task))  # [goals, CELLS]
         paid = np.asarray(rewards) > 0
-        active = np.minimum(np.cumsum(paid) - paid, len(ways) - 1)  # [T]
-        return ways[active, cells_of(states)].astype(np.int64)
+        active = np.minimum(np.cumsum(paid) - paid, len(first_steps) - 1)  # [T]
+        return first_steps[active, cells_of(states)].astype(np.int64)
 
     def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
         """Describe an episode so far for drawing: states [T + 1, 6] and the rewards between."""

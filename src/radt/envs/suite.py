@@ -58,7 +58,7 @@ class TaskSuite(Protocol):
         """Say in a few words what `task` asks for."""
 
 
-def found_above(suite: TaskSuite, tasks: Sequence[int]) -> float:
+def success_threshold(suite: TaskSuite, tasks: Sequence[int]) -> float:
     """Return what a trial exceeds that has found what its task is about.
 
     That is what solves a task, unless some of `tasks` do not pay so much: then it is any reward.
@@ -69,24 +69,26 @@ def found_above(suite: TaskSuite, tasks: Sequence[int]) -> float:
 
 
 @runtime_checkable
-class HidingSuite(TaskSuite, Protocol):
+class PrivilegedSuite(TaskSuite, Protocol):
     """A family of tasks whose states leave something out."""
 
     @property
-    def revealed(self) -> TaskSuite:
+    def privileged(self) -> TaskSuite:
         """The same tasks with what is hidden appended to each state as further coordinates."""
 
 
-def revealed(suite: TaskSuite) -> TaskSuite:
+def privileged_suite(suite: TaskSuite) -> TaskSuite:
     """Return the suite whose states hide nothing."""
-    if not isinstance(suite, HidingSuite):
-        raise ValueError(f"{suite.name!r} hides nothing from its states; set collect.reveal=false")
-    return suite.revealed
+    if not isinstance(suite, PrivilegedSuite):
+        raise ValueError(
+            f"{suite.name!r} hides nothing from its states; set collect.privileged=false"
+        )
+    return suite.privileged
 
 
 @runtime_checkable
 class DrawnSuite(TaskSuite, Protocol):
-    """A family of tasks that can be drawn while an agent lives through them."""
+    """A family of tasks that can be drawn while an agent acts in them."""
 
     def optimal_return(self, task: int) -> float:
         """Return the best expected return of one episode."""

@@ -20,7 +20,7 @@ import tyro
 
 from radt.agent import ActionRule
 from radt.experiments.compare import read_config
-from radt.experiments.evaluate import live, load_method, trials_of
+from radt.experiments.evaluate import load_trained, roll_out, trials_of
 from radt.experiments.questions import scores, write_answer
 from radt.experiments.run import Run
 from radt.methods import Method
@@ -53,11 +53,11 @@ def in_every_way(folder: Path) -> Iterator[dict[str, Any]]:
     """Evaluate one run in every way."""
     run = Run(read_config(folder), folder, threads=1)
     for way in WAYS:
-        method, trials = load_method(run), trials_of(run)
+        method, trials = load_trained(run), trials_of(run)
         trials = replace(trials, rule=way.rule or trials.rule)
         torch.manual_seed(run.config.seed)  # of the dropout
         with dropped(method, way.dropout):
-            returns = live(method, trials, Tracker()).returns  # [task, trial]
+            returns = roll_out(method, trials, Tracker()).returns  # [task, trial]
         updates = run.config.learn.updates
         yield {"way": way.name, "seed": run.config.seed, "updates": updates, **scores(returns)}
 

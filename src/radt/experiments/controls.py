@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.checkpoint import untrained
-from radt.envs.suite import found_above
+from radt.envs.suite import success_threshold
 from radt.errors import RunError
-from radt.experiments.evaluate import live
+from radt.experiments.evaluate import roll_out
 from radt.experiments.questions import read_weights, scores, weights_file, write_answer
 from radt.methods import METHODS, Method
 from radt.methods.exploration import ExplorationBonus
 from radt.methods.method import Actor
 from radt.methods.trials import RunningTrials
-from radt.metrics import after_finding, found_by
+from radt.metrics import return_after_success, solved_by
 from radt.track import Tracker
 
 COUNTS = {"count_bonus": 24.0, "revisit_penalty": 24.0}  # the weights of ra-dt+
@@ -121,12 +121,12 @@ def main(
     rolled = replace(usual, tasks=usual.tasks[:tasks])
     lines = []
     for name, each in controls(method, untrained(weights_file(weights), card)):
-        returns = live(each, rolled, Tracker()).returns  # [task, trial]
-        above = found_above(rolled.suite, rolled.tasks)
-        after = after_finding(returns, above)
-        found = int(found_by(returns, above)[-1])
+        returns = roll_out(each, rolled, Tracker()).returns  # [task, trial]
+        above = success_threshold(rolled.suite, rolled.tasks)
+        after = return_after_success(returns, above)
+        found = int(solved_by(returns, above)[-1])
         line = {"control": name, **scores(returns, np.random.default_rng(0)), "found": found}
-        lines.append({**line, "after_finding": None if math.isnan(after) else after})
+        lines.append({**line, "return_after_success": None if math.isnan(after) else after})
         low, high = line["ci95_tasks"]
         print(
             f"{name:<20} {line['score']:6.1f} [{low:.1f}, {high:.1f}]  improves "

@@ -17,7 +17,7 @@ import torch
 import tyro
 
 from radt.errors import RunError
-from radt.experiments.evaluate import live, optima
+from radt.experiments.evaluate import optima, roll_out
 from radt.experiments.questions import read_weights, write_answer
 from radt.memory.demonstrations import from_oracle
 from radt.track import Tracker
@@ -63,7 +63,7 @@ def with_demonstrations(path: Path, count: int, k: int, noise: float) -> dict[st
     ]
     memory.write(shown)
     entries = len(memory)
-    returns = live(method, trials, Tracker(), memory=memory).returns  # [task, trial]
+    returns = roll_out(method, trials, Tracker(), memory=memory).returns  # [task, trial]
     best = [value for value in optima(trials) if value is not None]
     return {
         "env": card.env,

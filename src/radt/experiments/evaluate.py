@@ -14,7 +14,7 @@ from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import load_checkpoint
 from radt.config import TRAINING_TASKS
 from radt.costs import count_parameters
-from radt.envs.suite import SUITES, TaskSuite, found_above
+from radt.envs.suite import SUITES, TaskSuite, success_threshold
 from radt.experiments.provenance import Stopwatch, machine, measured
 from radt.experiments.run import (
     CHECKPOINT,
@@ -32,7 +32,7 @@ from radt.icl import ICLResult, Observer, in_context_learning
 from radt.memory.language import settle
 from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
-from radt.metrics import after_finding, found_by, late_score
+from radt.metrics import late_score, return_after_success, solved_by
 from radt.track import Tracker
 from radt.version import code_version
 
@@ -41,7 +41,7 @@ MOST_VALIDATED = 20  # tasks: a look on the way must not take longer than the le
 
 @dataclass(frozen=True)
 class Trials:
-    """What is lived through: which tasks, how often, under which action rule."""
+    """What is rolled out: which tasks, how often, under which action rule."""
 
     suite: TaskSuite
     tasks: tuple[int, ...]
@@ -50,7 +50,7 @@ class Trials:
     seed: int
 
 
-def live(
+def roll_out(
     method: Method,
     trials: Trials,
     tracker: Tracker,
@@ -85,8 +85,8 @@ def live(
         env.close()
 
 
-class Live(Protocol):
-    """A way to live through trials: `live`, or one that has others do it."""
+class RollOut(Protocol):
+    """Rolls out trials: `roll_out`, or a function that lets workers do it."""
 
     def __call__(
         self, method: Method, trials: Trials, tracker: Tracker, observer: Observer | None = None
@@ -95,14 +95,16 @@ class Live(Protocol):
         ...
 
 
-def evaluate(run: Run, watch: Stopwatch, trace: Trace | None = None, how: Live = live) -> Path:
+def evaluate(
+    run: Run, watch: Stopwatch, trace: Trace | None = None, how: RollOut = roll_out
+) -> Path:
     """Evaluate a trained run on its test tasks and write `icl.json`."""
     path = run.out / RESULT
     claim(run)
     if path.exists():
         return path
     threads = keep_threads(run) if METHODS[run.config.method].learns else None
-    method = load_method(run)
+    method = load_trained(run)
     tracker = run.tracker()
     config, trials = run.config, trials_of(run)
     with watch.phase("evaluate"):
@@ -141,7 +143,7 @@ def validate(run: Run, method: Method) -> Mapping[str, float]:
     config, known = run.config.evaluate, known_tasks(run.config)
     tasks, count = known[-min(len(known) // 5, MOST_VALIDATED) :], config.validation_trials
     trials = Trials(run.suite, tasks, count, config.rule, run.config.seed)
-    returns = live(method, trials, Tracker()).returns
+    returns = roll_out(method, trials, Tracker()).returns
     return {
         "trial_1": float(returns[:, 0].mean()),
         f"trial_{count}": float(returns[:, -1].mean()),
@@ -159,7 +161,7 @@ def trials_of(run: Run, place: str | None = None) -> Trials:
     return Trials(suite, tasks, config.trials, config.rule, run.config.seed)
 
 
-def load_method(run: Run) -> Method:
+def load_trained(run: Run) -> Method:
     """Load the trained method, or build one that learns nothing."""
     if not METHODS[run.config.method].learns:
         return build(run)
@@ -169,9 +171,9 @@ def load_method(run: Run) -> Method:
 
 
 def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
-    """Say what was lived through, what came of it, and where."""
-    returns, above = result.returns, found_above(trials.suite, trials.tasks)
-    later = after_finding(returns, above)
+    """Say what was rolled out, what came of it, and where."""
+    returns, above = result.returns, success_threshold(trials.suite, trials.tasks)
+    later = return_after_success(returns, above)
     return {
         "env": trials.suite.name,
         "seed": trials.seed,
@@ -181,8 +183,8 @@ def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
         "optimum": optima(trials),
         "score": float(late_score(returns).mean()),
         "solved_above": above,
-        "found_by": found_by(returns, above).tolist(),
-        "after_finding": None if np.isnan(later) else later,
+        "solved_by": solved_by(returns, above).tolist(),
+        "return_after_success": None if np.isnan(later) else later,
         "action_rule": asdict(trials.rule),
         "code_version": code_version(),
         "machine": machine(),
@@ -194,6 +196,6 @@ def optima(trials: Trials) -> list[float | None]:
     return [trials.suite.optimal_return(task) for task in trials.tasks]
 
 
-def _variant(how: Live, method: Method, trials: Trials, tracker: Tracker) -> dict[str, Any]:
+def _variant(how: RollOut, method: Method, trials: Trials, tracker: Tracker) -> dict[str, Any]:
     result = how(method, trials, tracker)
     return {"returns": result.returns.tolist(), "optimum": optima(trials)}

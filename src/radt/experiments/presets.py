@@ -94,7 +94,7 @@ COLLECT: dict[str, dict[str, Any]] = {  # by source and budget; the rest is the 
             "n_epochs": 1,
         },
     },
-    "annealed": {"smoke": {"tasks": 5, "episodes": 10}},
+    "noisy-expert": {"smoke": {"tasks": 5, "episodes": 10}},
 }
 
 METHOD: dict[str, dict[str, Any]] = {  # at every budget

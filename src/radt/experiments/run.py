@@ -27,6 +27,7 @@ from radt.experiments.presets import changed, in_flags, usual_recipe
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
+from radt.old_names import old_value, with_old_names
 from radt.track import JsonLines, Sink, Tracker
 from radt.version import code_version
 
@@ -38,7 +39,7 @@ RHYTHM = ("evaluate_every", "log_every", "save_every")
 
 @dataclass(frozen=True)
 class Run:
-    """A run's folder and config, and who is told how it goes."""
+    """A run's folder and config, and where progress is logged."""
 
     config: RunConfig
     out: Path
@@ -152,14 +153,23 @@ def collect_command(config: RunConfig) -> str:
 
 
 def dataset_path(config: RunConfig) -> Path:
-    """Name the dataset's folder; one that is not made as in the paper says how, or has a hash."""
+    """Name the dataset's folder; one that was made under older names of options stays in use."""
     recipe, source, seed = asdict(config.collect), config.source, config.collect.seed
-    for budget, label in (("paper", source), ("laptop", f"{source}-laptop")):
+    older = old_value("source", source)
+    for budget, ending in (("paper", ""), ("laptop", "-laptop")):
         if recipe == usual_recipe(config.env, source, budget) | {"seed": seed}:
-            return dataset_folder(config.env, label, seed)
-    content = json.dumps(recipe, sort_keys=True)
-    label = f"{source}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
-    return dataset_folder(config.env, label, seed)
+            return _folder(config.env, source + ending, older + ending, seed)
+    before = _short_hash(with_old_names(recipe))
+    return _folder(config.env, f"{source}-{_short_hash(recipe)}", f"{older}-{before}", seed)
+
+
+def _folder(env: str, label: str, older: str, seed: int) -> Path:
+    folders = [dataset_folder(env, name, seed) for name in (label, older)]
+    return next((folder for folder in folders if (folder / MANIFEST).is_file()), folders[0])
+
+
+def _short_hash(recipe: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def known_tasks(config: RunConfig) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Evaluation on several workers: each loads the method and lives through some of the tasks.
+"""Evaluation on several workers: each loads the method and rolls out some of the tasks.
 
 What a task brings does not depend on the tasks beside it: noise, targets and environments are drawn
 by seed and task.
@@ -15,21 +15,21 @@ import numpy as np
 
 from radt.collect.groups import single_threaded
 from radt.engine import Engine
-from radt.experiments.evaluate import Live, Trials, live
+from radt.experiments.evaluate import RollOut, Trials, roll_out
 from radt.experiments.run import RunError
 from radt.icl import ICLResult, Observer
 from radt.methods import Method
 from radt.track import Tracker
 
-Share = tuple[Callable[[], Method], Trials]  # who loads the method (importable), some of the tasks
+Share = tuple[Callable[[], Method], Trials]  # what loads the method (importable), some of the tasks
 
 
-def shared(engine: Engine, load: Callable[[], Method]) -> Live:
-    """Return a way to live through trials that deals the tasks out to an engine's workers."""
-    return live if engine.workers == 1 else partial(_live_on, engine, load)
+def shared(engine: Engine, load: Callable[[], Method]) -> RollOut:
+    """Return a way to roll out trials that deals the tasks out to an engine's workers."""
+    return roll_out if engine.workers == 1 else partial(_roll_out_on, engine, load)
 
 
-def _live_on(
+def _roll_out_on(
     engine: Engine,
     load: Callable[[], Method],
     method: Method,
@@ -37,14 +37,14 @@ def _live_on(
     tracker: Tracker,
     observer: Observer | None = None,
 ) -> ICLResult:
-    """Live through all shares and put what came of them in the order of the tasks."""
+    """Roll out all shares and put what came of them in the order of the tasks."""
     if observer is not None:
         raise RunError("one process writes a trace: leave out --trace, or --engine and --workers")
     shares = [(load, replace(trials, tasks=tasks)) for tasks in _dealt(trials.tasks, engine)]
     told: dict[int, dict[str, Any]] = {}
     tracker.start("evaluate", total=len(shares))
     try:
-        for place, result in engine.map(_live_share, shares):
+        for place, result in engine.map(_roll_out_share, shares):
             told[place] = result
             tracker.advance(len(told), f"{len(told)} of {len(shares)} shares")
     finally:
@@ -63,9 +63,9 @@ def _dealt(tasks: tuple[int, ...], engine: Engine) -> list[tuple[int, ...]]:
     return [tuple(part.tolist()) for part in parts]
 
 
-def _live_share(share: Share) -> Iterator[dict[str, Any]]:
-    """Live through the tasks of one share, with one thread."""
+def _roll_out_share(share: Share) -> Iterator[dict[str, Any]]:
+    """Roll out the tasks of one share, with one thread."""
     load, trials = share
     with single_threaded():
-        result = live(load(), trials, Tracker())
+        result = roll_out(load(), trials, Tracker())
     yield {"returns": result.returns.tolist(), "first_reward": result.first_reward.tolist()}

@@ -20,8 +20,8 @@ from radt.agent import ActionRule
 from radt.checkpoint import load_checkpoint
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
-from radt.envs.suite import found_above
-from radt.experiments.evaluate import Trials, live, load_method, trials_of
+from radt.envs.suite import success_threshold
+from radt.experiments.evaluate import Trials, load_trained, roll_out, trials_of
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.questions import scores
@@ -29,7 +29,7 @@ from radt.experiments.run import Run, build, collect
 from radt.experiments.train import train
 from radt.icl import ICLResult
 from radt.methods import Method
-from radt.metrics import after_finding, found_by
+from radt.metrics import return_after_success, solved_by
 from radt.track import Tracker
 from radt.version import code_version
 
@@ -63,14 +63,14 @@ def tune(one: Try) -> None:
     for rule in [_rule(text) for text in one.rules] or [config.evaluate.rule]:
         for place in (None, *config.evaluate.also_on):
             trials = replace(trials_of(run, place), rule=rule)
-            result = live(trained, trials, Tracker())
+            result = roll_out(trained, trials, Tracker())
             _record(one, config, trials, place, result, watch)
 
 
 def _trained(run: Run, weights: Path | None, watch: Stopwatch) -> Method:
     if weights is None:
         train(run, Dataset.open(collect(run.config)), watch)
-        return load_method(run)
+        return load_trained(run)
     method, _ = load_checkpoint(weights)
     changed = build(run)
     for part, network in method.networks.items():
@@ -92,8 +92,8 @@ def _record(
     watch: Stopwatch,
 ) -> None:
     """Append one line about one score."""
-    told, above = scores(result.returns), found_above(trials.suite, trials.tasks)
-    found = found_by(result.returns, above)
+    told, above = scores(result.returns), success_threshold(trials.suite, trials.tasks)
+    found = solved_by(result.returns, above)
     line: dict[str, Any] = {
         "env": one.env,
         "method": one.method,
@@ -106,8 +106,8 @@ def _record(
         "ci95_tasks": [round(bound, 2) for bound in told["ci95_tasks"]],
         "improvement": round(told["improvement"], 2),
         "by_trial": {str(n): round(float(result.returns[:, n - 1].mean()), 2) for n in (1, 10, 20)},
-        "found_by": {str(n): int(found[n - 1]) for n in (1, 5, 10, 20, 40) if n <= len(found)},
-        "after_finding": round(after_finding(result.returns, above), 2),
+        "solved_by": {str(n): int(found[n - 1]) for n in (1, 5, 10, 20, 40) if n <= len(found)},
+        "return_after_success": round(return_after_success(result.returns, above), 2),
         "tasks": len(result.returns),
         "wall_seconds": watch.seconds,
         "threads": torch.get_num_threads(),

@@ -76,7 +76,7 @@ class Witness:
     def see(self, rewards: NDArray[Any]) -> None:
         """Take down the latest step, before the agent observes what it brought."""
         trials, looks = self.agent.trials, self._attention()
-        chances = self.agent.chances
+        chances = self.agent.action_probabilities
         for row, slot in enumerate(np.flatnonzero(self.agent.is_acting).tolist()):
             step = int(trials.step[slot])
             if step == 0:
@@ -104,7 +104,7 @@ class Witness:
             self._maps[slot], self.entries[slot] = described_entries(memory, slot, self._maps[slot])
 
     def _note_search(self, slot: int, step: int, part: Segment) -> None:
-        retrieval, asked = self.agent.retrieval, self.agent.asked
+        retrieval, asked = self.agent.retrieval, self.agent.query_slots
         if retrieval is None or slot not in asked:
             return
         row = int(np.flatnonzero(asked == slot)[0])
@@ -187,7 +187,7 @@ def described_entries(
         "start": entries.start.tolist(),
         "stop": entries.stop.tolist(),
         "return": rounded(entries.total_return.numpy()),
-        "without_loops": memory.config.loop_erased,  # then steps are those of the way that is left
+        "without_loops": memory.config.loop_erased,  # then steps are those of the loop-erased trial
         "x": rounded(np.asarray(x)),
         "y": rounded(np.asarray(y)),
     }

@@ -74,7 +74,7 @@ def dataset_parts(dataset: Dataset) -> list[str]:
     return [
         f"# Learning histories of {manifest.env}",
         f"All episodes of {len(manifest.files)} tasks in the order in which the source "
-        f"`{manifest.source}` lived them while it learned, one HDF5 file for each task.",
+        f"`{manifest.source}` made them while it learned, one HDF5 file for each task.",
         _code(render(card(dataset))),
         "## Files",
         plain_table(["array", "type", "shape"], _arrays(manifest)),

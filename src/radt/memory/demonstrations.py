@@ -1,6 +1,6 @@
 """Trajectories to fill a memory with before an agent's first trial: the paper's future work.
 
-They come from a dataset, from a file of a user's own, or from an environment that knows the way.
+They come from a dataset, a file of a user's own, or an environment that knows optimal actions.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class DecisionTransformerStepper:
         held = last - (last - columns) % self.size  # [B, size] the token in each column
         first = (step - self.context_len + 1).clamp_min(0) * per_step  # [B]
         seen = (held >= first[:, None])[:, None] & (held[:, None] <= number[..., None])
-        itself = held[:, None] == number[..., None]  # who is before the episode sees nothing else
+        itself = held[:, None] == number[..., None]  # before the episode nothing else is seen
         return Place(rows, number % self.size, seen | itself)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from radt.memory.entries import Entries
 from radt.registry import Registry
 
-Worth = Callable[[Entries], Tensor]  # [N]: who is worth least goes first, of equals the oldest
+Worth = Callable[[Entries], Tensor]  # [N]: what is worth least goes first, of equals the oldest
 
 
 def oldest_first(entries: Entries) -> Tensor:

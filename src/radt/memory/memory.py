@@ -72,10 +72,10 @@ class MemoryConfig:
 
 
 class Memory:
-    """Keys and chunks of what agents lived through, in RAM or wherever its store keeps them.
+    """Keys and chunks of what agents experienced, in RAM or wherever its store keeps them.
 
-    Several threads may share one: each call is whole before the next begins. Who retrieves ids and
-    then asks for their chunks holds `lock` for both.
+    Several threads may share one: each call is whole before the next begins. Callers that retrieve
+    ids and then ask for their chunks hold `lock` for both.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ def similarity(queries: Tensor, keys: Tensor) -> Tensor:
 def best_first(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the k best scores on the grid of each row and their columns; ties go to the last.
 
-    The last is the newest: an agent that lives on must be able to find what it did lately.
+    The last is the newest: an agent that goes on must be able to find what it did lately.
     """
     count = scores.shape[1]
     column = torch.arange(count, device=scores.device)

@@ -162,7 +162,7 @@ class EpisodePairActor:
 
     memory: Memory | None = None
     retrieval: Retrieval | None = None
-    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, policy: DecisionTransformer, slots: int, cache: bool) -> None:
         self.policy, self.spaces = policy.eval(), policy.spaces

@@ -56,7 +56,7 @@ class MovingWindow:
 
     @contextmanager
     def read_anew(self) -> Iterator[None]:
-        """Read all of every window at once meanwhile, for those who look on."""
+        """Read all of every window at once meanwhile, for observers."""
         stepwise, self._stepwise = self._stepwise, None
         try:
             yield

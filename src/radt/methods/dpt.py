@@ -162,11 +162,11 @@ class DPTOracle(DPT):
         episodes = whole_episodes(dataset, windows.episode)
         spans = zip(windows.episode, windows.start, windows.stop, strict=True)
         for row, (episode, start, stop) in enumerate(spans):
-            lived = slice(0, int(dataset.episodes.length[episode]))
+            taken = slice(0, int(dataset.episodes.length[episode]))
             best = self.oracle.optimal_actions(
                 int(dataset.episodes.task[episode]),
-                episodes.states[row, lived].numpy(),
-                episodes.rewards[row, lived].numpy(),
+                episodes.states[row, taken].numpy(),
+                episodes.rewards[row, taken].numpy(),
             )
             labels[row, : stop - start] = torch.from_numpy(best[start:stop]).to(labels.dtype)
         return labels
@@ -188,27 +188,27 @@ class DPTActor:
 
     memory: Memory | None = None
     retrieval: Retrieval | None = None
-    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, policy: SetPolicy, slots: int, set_size: int, cache: bool) -> None:
         self.policy, self.set_size = policy.eval(), set_size
-        self._lived: list[list[Trajectory]] = [[] for _ in range(slots)]
+        self._finished: list[list[Trajectory]] = [[] for _ in range(slots)]
         self._held = HeldSets(policy, slots, set_size) if cache else None
         self._unread = np.ones(slots, dtype=bool)  # [slots] the set of this trial is not held yet
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Know of no transition."""
         for slot in slots.tolist():
-            self._lived[slot] = []
+            self._finished[slot] = []
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Let the first decision read the set that the trial is lived with."""
+        """Let the first decision read the set of this trial."""
         self._unread[slots] = True
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
         """Keep finished trials."""
         for trial in finished:
-            self._lived[trial.task].append(trial)
+            self._finished[trial.task].append(trial)
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
@@ -222,8 +222,8 @@ class DPTActor:
         return self._held.decide(states, torch.from_numpy(slots)).cpu()
 
     def _sets(self, slots: NDArray[np.int64]) -> Transitions:
-        lived = [self._lived[slot] for slot in slots.tolist()]
-        return from_trials(self.policy.spaces, lived, self.set_size)
+        finished = [self._finished[slot] for slot in slots.tolist()]
+        return from_trials(self.policy.spaces, finished, self.set_size)
 
 
 def spread_out(total: int, size: int) -> NDArray[np.int64]:
@@ -295,19 +295,19 @@ def read_places(dataset: Dataset, places: Places) -> Transitions:
 
 
 def from_trials(
-    spaces: TaskSpaces, lived: Sequence[Sequence[Trajectory]], size: int
+    spaces: TaskSpaces, finished: Sequence[Sequence[Trajectory]], size: int
 ) -> Transitions:
     """Collect each row's set from its finished trials, [B, M]."""
     state_type = np.int64 if spaces.state.kind == "discrete" else spaces.state.dtype
     action_type = np.int64 if spaces.action.kind == "discrete" else spaces.action.dtype
-    longest = min(size, max(sum(map(len, trials)) for trials in lived))
-    shape = (len(lived), longest)
+    longest = min(size, max(sum(map(len, trials)) for trials in finished))
+    shape = (len(finished), longest)
     states = np.zeros((*shape, *spaces.state.shape), state_type)
     after = np.zeros_like(states)
     actions = np.zeros((*shape, *spaces.action.shape), action_type)
     rewards = np.zeros(shape, np.float32)
     ends, mask = np.zeros((2, *shape), bool)
-    for row, trials in enumerate(lived):
+    for row, trials in enumerate(finished):
         if not trials:
             continue
         chosen = spread_out(sum(map(len, trials)), size)

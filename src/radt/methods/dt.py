@@ -91,7 +91,7 @@ class DTActor:
 
     memory: Memory | None = None
     retrieval: Retrieval | None = None
-    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, window: MovingWindow) -> None:
         self.window, self.policy = window, window.policy.eval()

@@ -65,7 +65,7 @@ class HeuristicActor:
 
     memory: Memory | None = None
     retrieval: Retrieval | None = None
-    asked: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
     reads: tuple[StateKind, ...] = ("discrete", "vector")  # states that can recur
 
     def __init__(self, spaces: TaskSpaces, slots: int) -> None:

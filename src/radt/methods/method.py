@@ -36,7 +36,7 @@ class Actor(Protocol):
 
     memory: Memory | None
     retrieval: Retrieval | None  # the latest search, for whoever wants to look
-    asked: NDArray[np.int64]  # the slots that the rows of `retrieval` belong to
+    query_slots: NDArray[np.int64]  # the slots that the rows of `retrieval` belong to
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start a new task in some slots with an empty memory."""
@@ -73,7 +73,7 @@ class Shares(Protocol):
     """An actor that can use a memory which outlives it, and which others may use, too."""
 
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
-        """Use a memory instead of the own one; slot i lives in its task `tasks[i]`."""
+        """Use a memory instead of the own one; slot i uses its task `tasks[i]`."""
         ...
 
 

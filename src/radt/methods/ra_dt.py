@@ -177,7 +177,7 @@ class RADTActor:
         self.window, self.policy, self._bonus = window, window.policy.eval(), bonus
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
-        self.asked = np.zeros(0, dtype=np.int64)
+        self.query_slots = np.zeros(0, dtype=np.int64)
         self.query: Tensor | None = None  # [B, d] what `retrieval` looked for
         self._memory = memory
         self._tasks: NDArray[np.int64] | None = None  # [slots] in a shared memory; None: its own
@@ -195,7 +195,7 @@ class RADTActor:
         return self._held.chunks
 
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
-        """Use a memory that others fill, too: each slot lives in a task of it, [slots]."""
+        """Use a memory that others fill, too: each slot uses a task of it, [slots]."""
         self.memory = self._memory = memory
         self._tasks = tasks
 
@@ -242,7 +242,7 @@ class RADTActor:
         every = self._memory.config.retrieve_every
         step = trials.step[slots]
         asking = step == 0 if every == 0 else step % every == 0
-        self.retrieval, self.asked, self.query = None, slots[:0], None
+        self.retrieval, self.query_slots, self.query = None, slots[:0], None
         vectors = None
         if self._stepper is not None:
             latest = trials.latest(slots, self.policy.embed.no_action)
@@ -251,19 +251,19 @@ class RADTActor:
             none = torch.full((int(asking.sum()), self._memory.config.top_k), -1)
             self._hold(slots[asking], none)
             return
-        rows, self.asked = torch.from_numpy(np.flatnonzero(asking)), slots[asking]
+        rows, self.query_slots = torch.from_numpy(np.flatnonzero(asking)), slots[asking]
         if vectors is None:  # a query is of the last C steps, however windows move
-            recent = trials.recent(self.asked, self._memory.config.context_len)
+            recent = trials.recent(self.query_slots, self._memory.config.context_len)
             query = self._memory.embedder(recent)
         else:
             query = vectors[rows]
         self.query = query
-        tasks = self.asked if self._tasks is None else self._tasks[self.asked]
+        tasks = self.query_slots if self._tasks is None else self._tasks[self.query_slots]
         with self._memory.lock:  # what was found is what is read
             self.retrieval = self._memory.retrieve(
                 query, torch.from_numpy(tasks), torch.from_numpy(step)[rows]
             )
-            self._hold(self.asked, self.retrieval.chosen)
+            self._hold(self.query_slots, self.retrieval.chosen)
 
     def _hold(self, slots: NDArray[np.int64], chosen: Tensor) -> None:
         """Keep the chosen chunks in use until the next retrieval."""

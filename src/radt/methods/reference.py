@@ -23,8 +23,8 @@ from radt.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
-class Leg:
-    """The way to one place that pays, loops left out."""
+class Segment:
+    """The loop-erased path to one rewarded cell."""
 
     moves: tuple[Move, ...]
     place: Cell | None  # None: reached by the last step of a trial, so nobody saw it
@@ -34,10 +34,10 @@ class Leg:
 class Known:
     """What `replay` knows of a task, and how far it is in the running trial."""
 
-    legs: list[Leg] = field(default_factory=list)  # of the most promising trial
+    segments: list[Segment] = field(default_factory=list)  # of the most promising trial
     paying: dict[Cell, dict[Cell, int]] = field(default_factory=dict)  # place -> rewarded moves
     lasting: set[Cell] = field(default_factory=set)  # places that paid twice in a trial
-    done: int = 0  # legs of the running trial
+    done: int = 0  # segments of the running trial
     dry: set[Cell] = field(default_factory=set)  # paying places that did not pay since a reward
 
     @property
@@ -52,93 +52,97 @@ class ReplayActor(HeuristicActor):
     by_place = False
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Know no way and no reward."""
+        """Know no path and no reward."""
         if not hasattr(self, "known"):
             self.known: dict[int, Known] = {}
         for slot in slots.tolist():
             self.known[slot] = Known()
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Stand at the beginning of the way."""
+        """Stand at the start of the path."""
         for slot in slots.tolist():
             self.known[slot].done = 0
             self.known[slot].dry.clear()
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
-        """Keep the way that promises most, of equals the shortest."""
+        """Keep the path that promises most, of equals the shortest."""
         for trial in finished:
             if trial.total_return > 0:
                 known = self.known[trial.task]
-                legs = cut_legs(trial, known.latest, len(trial) < self.spaces.horizon)
+                segments = cut_segments(trial, known.latest, len(trial) < self.spaces.horizon)
                 known.lasting |= lasting_places(trial)
-                if not known.legs or self._promise(known, legs) > self._promise(known, known.legs):
-                    known.legs = legs
+                if not known.segments or self._promise(known, segments) > self._promise(
+                    known, known.segments
+                ):
+                    known.segments = segments
 
-    def _promise(self, known: Known, legs: Sequence[Leg]) -> tuple[int, int]:
-        """Return what a trial earns that takes this way and stays where it leads."""
-        length = sum(len(leg.moves) for leg in legs)
-        stays = legs[-1].place in known.lasting
-        return len(legs) + (self.spaces.horizon - length if stays else 0), -length
+    def _promise(self, known: Known, segments: Sequence[Segment]) -> tuple[int, int]:
+        """Return what a trial earns that takes this path and stays where it leads."""
+        length = sum(len(segment.moves) for segment in segments)
+        stays = segments[-1].place in known.lasting
+        return len(segments) + (self.spaces.horizon - length if stays else 0), -length
 
     def arrived(self, slot: int, moved: Move, cell: Cell, paid: bool) -> None:
-        """Remember what was rewarded where, and which legs are done."""
+        """Remember what was rewarded where, and which segments are done."""
         known = self.known[slot]
         if paid:
             known.paying.setdefault(cell, {})[moved[0]] = moved[1]
             known.dry.clear()
-            known.legs = [
-                replace(leg, place=cell) if leg.place is None and number == known.done else leg
-                for number, leg in enumerate(known.legs)
+            known.segments = [
+                replace(segment, place=cell)
+                if segment.place is None and number == known.done
+                else segment
+                for number, segment in enumerate(known.segments)
             ]
         elif cell in known.paying:
             known.dry.add(cell)
-        ahead = [leg.place for leg in known.legs[known.done :]]
-        if cell in (ahead if paid else ahead[:1]):  # what pays early shortens the way
+        ahead = [segment.place for segment in known.segments[known.done :]]
+        if cell in (ahead if paid else ahead[:1]):  # what pays early shortens the path
             known.done += ahead.index(cell) + 1
 
     def choose(self, slot: int, step: int, cell: Cell) -> int | None:
-        """On the last leg follow what was rewarded, else the way, else chance."""
+        """On the last segment follow what was rewarded, else the path, else act at random."""
         known = self.known[slot]
-        legs, at = known.legs, min(known.done, len(known.legs) - 1)
-        if at == len(legs) - 1:  # the last leg, or no way is known
-            place = legs[at].place if legs else known.latest
+        segments, at = known.segments, min(known.done, len(known.segments) - 1)
+        if at == len(segments) - 1:  # the last segment, or no path is known
+            place = segments[at].place if segments else known.latest
             if place in known.dry:
                 return None
             if place is not None and cell in known.paying.get(place, {}):
                 return known.paying[place][cell]
         if self.by_place:
-            return dict(legs[at].moves).get(cell) if legs else None
-        for leg in legs:
-            if step < len(leg.moves):
-                return leg.moves[step][1]
-            step -= len(leg.moves)
+            return dict(segments[at].moves).get(cell) if segments else None
+        for segment in segments:
+            if step < len(segment.moves):
+                return segment.moves[step][1]
+            step -= len(segment.moves)
         return None
 
 
 class RetraceActor(ReplayActor):
-    """Follows the known way from any place on it."""
+    """Follows the known path from any cell on it."""
 
     by_place = True
 
 
-def cut_legs(trial: Trajectory, unseen: Cell | None, early: bool = False) -> list[Leg]:
+def cut_segments(trial: Trajectory, unseen: Cell | None, early: bool = False) -> list[Segment]:
     """Cut a trial at each place's first reward; `unseen` is where its last step may have led.
 
     A trial that ends `early` with a reward ends at a place of its own, which nobody sees.
     """
     moves = [(cell_of(s), int(a)) for s, a in zip(trial.states, trial.actions, strict=True)]
-    legs: list[Leg] = []
+    segments: list[Segment] = []
     begun = 0
     for step in np.flatnonzero(trial.rewards > 0).tolist():
-        last = legs[-1].place if legs else unseen  # the best guess where the trial ends
+        last = segments[-1].place if segments else unseen  # the best guess where the trial ends
         final = step + 1 == len(moves)
         place = (None if early else last) if final else moves[step + 1][0]
-        if place is None or place not in [leg.place for leg in legs]:
+        if place is None or place not in [segment.place for segment in segments]:
             part = moves[begun : step + 1]
-            way = tuple(part[at] for at in loop_erased([cell for cell, _ in part]))
-            legs.append(Leg(way, place))
+            path = tuple(part[at] for at in loop_erased([cell for cell, _ in part]))
+            segments.append(Segment(path, place))
             begun = step + 1
-    return legs
+    return segments
 
 
 def lasting_places(trial: Trajectory) -> set[Cell]:

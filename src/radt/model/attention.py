@@ -77,7 +77,7 @@ class Place:
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention as in GPT-2: causal, unless a mask says who sees whom."""
+    """Multi-head self-attention as in GPT-2: causal, unless a mask says which tokens see which."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class CrossAttention(nn.Module):
         self.project = nn.Linear(width, width)
 
     def read(self, context: Tensor) -> KeysValues:
-        """Make keys and values of context [B, M, width]; they do not depend on who looks."""
+        """Make keys and values of context [B, M, width]; they do not depend on the query."""
         k, v = (split_heads(part, self.heads) for part in self.key_value(context).chunk(2, dim=-1))
         return k, v
 

@@ -114,7 +114,7 @@ class Transformer(nn.Module):
     def _last(
         self, block: nn.Module, asking: Tensor, x: Tensor, mask: Tensor, context: Context | None
     ) -> Tensor:
-        """Apply the last layer: nobody looks at it, so it is computed for who asks alone."""
+        """Apply the last layer: nothing attends to it, so it is computed for the queries alone."""
         assert isinstance(block, Block)  # what a ModuleList holds is not known to the types
         return torch.as_tensor(self.norm(block.some(asking, x, mask, context)))
 

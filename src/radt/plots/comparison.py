@@ -304,8 +304,8 @@ def row_json(row: MethodRow) -> dict[str, Any]:
             other: {"mean": found.mean, **_intervals(found), "seeds": found.seeds}
             for other, found in row.against.items()
         },
-        "found_by": {str(trial): value for trial, value in row.found_by.items()},
-        "after_finding": row.after_finding,
+        "solved_by": {str(trial): value for trial, value in row.solved_by.items()},
+        "return_after_success": row.return_after_success,
         "seeds": len(row.seeds),
         "source": row.source,
         "context_steps": row.expense.context_steps,

@@ -1,4 +1,4 @@
-"""Curves: return and goals found by trial (in context), and return by update (over training)."""
+"""Curves: return and tasks solved by trial (in context), and return by update (over training)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from radt.metrics import (
     LATE,
     crossed_interval,
     decimals,
-    found_by,
     late_score,
+    solved_by,
     stratified_interval,
 )
 from radt.plots.records import (
@@ -99,15 +99,15 @@ def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
 
 
 def draw_found(axes: Axes, shown: Sequence[Outcome]) -> None:
-    """Draw in how many tasks the goal was found by each trial, mean over seeds."""
+    """Draw how many tasks are solved by each trial, mean over seeds."""
     tasks, trials = shown[0].tasks, shown[0].trials
     names = [outcome.method for outcome in shown]
     for outcome in shown:
-        found = np.mean([found_by(seed, outcome.solved_above) for seed in outcome.returns], axis=0)
+        found = np.mean([solved_by(seed, outcome.solved_above) for seed in outcome.returns], axis=0)
         colour = colour_of(outcome.method, names)
         draw_line(axes, range(1, trials + 1), found.tolist(), outcome.method, colour)
     axes.axhline(tasks, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=1)
-    plain_axes(axes, f"tasks whose goal was found, of {tasks}", "trial")
+    plain_axes(axes, f"tasks solved, of {tasks}", "trial")
     _trials_across(axes, trials)
     axes.set_ylim(0.0, tasks * 1.05)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))

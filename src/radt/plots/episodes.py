@@ -1,6 +1,6 @@
 """A first and a last trial side by side, as a moving picture.
 
-The agent lives through all its trials of one task again. It draws the same noise as it did in the
+The agent rolls out all its trials of one task again. It draws the same noise as it did in the
 evaluation, so what is shown is what was measured.
 """
 
@@ -65,7 +65,7 @@ def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
 def film(
     agent: Agent, env: gym.Env[Any, Any], trials: int, seed: int, watched: set[int]
 ) -> dict[int, list[FilmMoment]]:
-    """Live through the trials of one task (Algorithm 1) and keep pictures of the watched ones."""
+    """Roll out the trials of one task (Algorithm 1) and keep pictures of the watched ones."""
     agent.start_task()
     films: dict[int, list[FilmMoment]] = {trial: [] for trial in sorted(watched)}
     for trial in range(1, trials + 1):

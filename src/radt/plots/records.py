@@ -20,6 +20,7 @@ from radt.experiments.presets import usual_source
 from radt.experiments.run import CHECKPOINT
 from radt.methods import METHODS
 from radt.metrics import decimals
+from radt.old_names import translated
 from radt.plots.style import in_order
 
 Record = Mapping[str, Any]  # one `icl.json`
@@ -69,7 +70,7 @@ class Outcome:
     optimum: float | None  # mean over tasks
     solved_above: float = 0.0  # a trial that earns more has found its goal
     expense: Expense = field(default_factory=Expense)
-    source: str | None = None  # who acted while its data were recorded; None: nobody did
+    source: str | None = None  # the data source; None: there was none
     trained_on: str = ""  # the same in words, where it is not the environment's usual source
 
     @property
@@ -141,10 +142,11 @@ def learns(record: Record) -> bool:
 
 
 def source_of(record: Record) -> str | None:
-    """Name who acted while a record's data were recorded; None: none were, or it does not say."""
+    """Name the data source of a record; None: there was none, or it does not say."""
     if not learns(record) or "config" not in record:
         return None
-    return str(record["config"].get("source", "ppo"))  # older ones had no choice
+    config = {"source": "ppo", **record["config"]}  # older ones had no choice
+    return str(translated(config, config)["source"])
 
 
 def trained_on(records: Sequence[Record]) -> str:
@@ -173,7 +175,7 @@ def digits_of(records: Sequence[Record]) -> int:
 
 
 def kind_of_tasks(split: str, place: str = "") -> str:
-    """Say what the tasks of a split are to who acts in them; `place` is where, if not at home."""
+    """Say what the tasks of a split are to the agent; `place` is another environment, if any."""
     if place == TRAINING_TASKS:
         return LEARNED_TASKS
     return "unseen tasks" if split == "final" else "validation tasks"

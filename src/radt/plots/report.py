@@ -14,7 +14,7 @@ from radt.config import RunConfig
 from radt.data import render
 from radt.decode import leaves
 from radt.experiments.compare import any_config
-from radt.experiments.evaluate import load_method
+from radt.experiments.evaluate import load_trained
 from radt.experiments.presets import changed, in_flags
 from radt.experiments.provenance import read_log, validations
 from radt.experiments.run import CHECKPOINT, RESULT, Run, collect_command
@@ -124,7 +124,7 @@ def film_once(run: Run, task: int, path: Path) -> bool:
         return True
     if METHODS[run.config.method].learns and not (run.out / CHECKPOINT).exists():
         return False
-    return trials_gif(run, load_method(run), task, path) is not None
+    return trials_gif(run, load_trained(run), task, path) is not None
 
 
 def training_table(

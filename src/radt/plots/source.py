@@ -22,6 +22,7 @@ from radt.experiments.run import dataset_path
 from radt.files import atomic_write
 from radt.methods import METHODS
 from radt.metrics import decimals
+from radt.old_names import translated
 from radt.plots.records import DATA
 from radt.plots.style import OPTIMUM, SPARE_COLOURS, End, Picture, name_ends, plain_axes
 
@@ -80,8 +81,8 @@ def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
 def _label(manifest: Manifest) -> str:
     """Say which data a curve is of, and by whom where that is not the usual source of rooms."""
     source = "" if manifest.source == "ppo" else f", {manifest.source}"
-    revealed = manifest.hyper_parameters.get("reveal", False)
-    return manifest.env + source + (", revealed to the source" if revealed else "")
+    options = translated(manifest.hyper_parameters, ("privileged",))
+    return manifest.env + source + (", privileged" if options.get("privileged") else "")
 
 
 def stretches(dataset: Dataset, task: int, ends: NDArray[np.int64]) -> NDArray[np.float64]:

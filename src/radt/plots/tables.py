@@ -14,12 +14,12 @@ from radt.metrics import (
     EARLY,
     LATE,
     Estimate,
-    after_finding,
     decimals,
     estimate,
-    found_by,
     improvement,
     late_score,
+    return_after_success,
+    solved_by,
 )
 from radt.plots.html import fill_markdown, table_head
 from radt.plots.records import (
@@ -44,8 +44,8 @@ class MethodRow(Outcome):
     gain: Estimate  # the score minus trials 1-5
     at_trial: dict[int, Estimate]
     against: dict[str, Estimate]  # the score minus that of each other method, paired
-    found_by: dict[int, float]  # tasks solved by a trial, mean over seeds
-    after_finding: float | None  # return of the trials after the first that solved a task
+    solved_by: dict[int, float]  # tasks solved by a trial, mean over seeds
+    return_after_success: float | None  # return of the trials after the first that solved a task
 
     @property
     def against_base(self) -> Estimate | None:
@@ -93,8 +93,8 @@ def method_table(records: Sequence[Record]) -> list[MethodRow]:
 def make_row(outcome: Outcome, others: Sequence[Outcome]) -> MethodRow:
     """Score one outcome."""
     returns, last = outcome.returns, outcome.trials  # [seed, task, trial]
-    found = np.mean([found_by(seed, outcome.solved_above) for seed in returns], axis=0)  # [trial]
-    later = [after_finding(seed, outcome.solved_above) for seed in returns]
+    found = np.mean([solved_by(seed, outcome.solved_above) for seed in returns], axis=0)  # [trial]
+    later = [return_after_success(seed, outcome.solved_above) for seed in returns]
     known = [value for value in later if not np.isnan(value)]  # found before the last trial
     rng = np.random.default_rng(0)  # every row by the same resamples
     return MethodRow(
@@ -103,8 +103,8 @@ def make_row(outcome: Outcome, others: Sequence[Outcome]) -> MethodRow:
         gain=estimate(improvement(returns), rng),
         at_trial={n: estimate(returns[:, :, n - 1], rng) for n in shown_trials(SHOWN_TRIALS, last)},
         against=paired_differences(outcome, others),
-        found_by={n: float(found[n - 1]) for n in shown_trials(FOUND_TRIALS, last)},
-        after_finding=float(np.mean(known)) if known else None,
+        solved_by={n: float(found[n - 1]) for n in shown_trials(FOUND_TRIALS, last)},
+        return_after_success=float(np.mean(known)) if known else None,
     )
 
 

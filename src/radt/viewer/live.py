@@ -163,7 +163,7 @@ class LiveRun:
             memory.config = replace(memory.config, **_only(values, SEARCH))
 
     def _without_memory(self) -> None:
-        """Put a newborn in the agent's place: it has lived through nothing and knows no way."""
+        """Put a new agent in its place, with an empty memory."""
         self.agent.actor = self.agent.method.actor(1)
         for name in KNOWN:
             getattr(self.agent.trials, name)[:] = 0

@@ -3,7 +3,7 @@
 import { byId, element, number } from "./dom.js";
 
 const KNOBS = [
-  ["temperature", "temperature", 0.05, "How much chance decides once the goal was found"],
+  ["temperature", "temperature", 0.05, "How much chance decides once the task is solved"],
   ["explore_temperature", "temperature, exploring", 0.05, "How much chance decides until then"],
   ["alpha", "alpha", 0.1, "Weight of a chunk's return against its similarity"],
   ["top_l", "top l", 1, "How many of the most similar chunks are scored"],

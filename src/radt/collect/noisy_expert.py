@@ -1,8 +1,8 @@
-"""The source `annealed`: nobody learns, but noise falls from episode to episode as if somebody did.
+"""The source `noisy-expert`: an expert whose noise is annealed over the history of a task.
 
-In an episode each step is random with one probability, else the first one of a shortest way. The
-probability falls in a straight line over the episodes of a task. A thousand tasks take seconds,
-where the vector environments know best actions; all that is made of it is labelled `annealed`.
+In an episode each action is random with one probability, else the expert's. The probability falls
+linearly over the episodes. A thousand tasks take seconds, where the vector environments know
+optimal actions; all that is made of it is labelled `noisy-expert`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SECONDS_PER_EPISODE = 1e-4
 
 
 @dataclass(frozen=True)
-class AnnealedOptions:
+class NoisyExpertOptions:
     """How much is recorded, and how noise falls."""
 
     seed: int = 0
@@ -51,7 +51,7 @@ class AnnealedOptions:
             )
 
 
-def record_annealed(request: Request) -> Recorded:
+def record_noisy_expert(request: Request) -> Recorded:
     """Act with falling noise in the first training tasks, many at once."""
     return Recorded(_histories(request))
 
@@ -71,8 +71,10 @@ def _histories(request: Request) -> Iterator[History]:
         request.report(CollectProgress(done, expected, earned / (ready * options.episodes)))
 
 
-def act_out(suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions) -> Iterator[History]:
-    """Roll out all episodes of some tasks; who is ready goes on unheard until all are."""
+def act_out(
+    suite: TaskSuite, tasks: Sequence[int], options: NoisyExpertOptions
+) -> Iterator[History]:
+    """Roll out all episodes of some tasks; finished ones go on unrecorded."""
     walk, ended = Walk(suite, tasks, options), np.zeros(len(tasks), np.int64)
     parts = []
     while (ended < options.episodes).any():
@@ -88,9 +90,9 @@ def act_out(suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions) ->
 
 
 class Walk:
-    """Some tasks on their ways, each with the noise of the episode that it is in."""
+    """Running episodes of some tasks, each with its own noise."""
 
-    def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: AnnealedOptions) -> None:
+    def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: NoisyExpertOptions) -> None:
         seed, self._actions = options.seed, suite.spaces.action.size
         self._env = guided(suite, tasks)
         seeds = [int(stream(seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
@@ -125,12 +127,12 @@ def guided(suite: TaskSuite, tasks: Sequence[int]) -> Any:
     return env
 
 
-def check_annealed(suite: TaskSuite, options: AnnealedOptions) -> None:
+def check_noisy_expert(suite: TaskSuite, options: NoisyExpertOptions) -> None:
     """Refuse tasks whose best actions nobody knows."""
     guided(suite, suite.train_tasks[:1]).close()
 
 
-def forecast_annealed(suite: TaskSuite, options: AnnealedOptions) -> Forecast:
+def forecast_noisy_expert(suite: TaskSuite, options: NoisyExpertOptions) -> Forecast:
     """Expect episodes that take a third of their time."""
     tasks = min(options.tasks, len(suite.train_tasks))
     episodes = tasks * options.episodes
@@ -138,12 +140,12 @@ def forecast_annealed(suite: TaskSuite, options: AnnealedOptions) -> Forecast:
 
 
 SOURCES.register(
-    "annealed",
+    "noisy-expert",
     SourceEntry(
-        AnnealedOptions,
-        record_annealed,
-        forecast_annealed,
-        lambda env: AnnealedOptions(),  # the paper has no such source
-        check_annealed,
+        NoisyExpertOptions,
+        record_noisy_expert,
+        forecast_noisy_expert,
+        lambda env: NoisyExpertOptions(),  # the paper has no such source
+        check_noisy_expert,
     ),
 )

@@ -31,16 +31,18 @@ def stop(_: object) -> None:
     raise Killed
 
 
-@pytest.mark.parametrize("reveal", [False, True])
+@pytest.mark.parametrize("privileged", [False, True])
 @pytest.mark.parametrize("name", ["dark-key-door-10x10", "dark-key-door-10x10-persist"])
-def test_the_recorded_steps_obey_the_environment(name: str, reveal: bool, tmp_path: Path) -> None:
-    suite, config = small(name), replace(CONFIG, reveal=reveal)
+def test_the_recorded_steps_obey_the_environment(
+    name: str, privileged: bool, tmp_path: Path
+) -> None:
+    suite, config = small(name), replace(CONFIG, privileged=privileged)
     for _ in range(2):  # resumed runs live the hidden state again, too
         with pytest.raises(Killed):
             record_histories(suite, config, tmp_path, workers=1, progress=stop)
     dataset = Dataset.open(record_histories(suite, config, tmp_path, workers=1, quiet=True))
     assert dataset.spaces == suite.spaces
-    assert dataset.manifest.hyper_parameters.get("reveal", False) == reveal
+    assert dataset.manifest.hyper_parameters.get("privileged", False) == privileged
     for task in suite.train_tasks:
         history = dataset.history(task)
         env = suite.make(task)
@@ -53,7 +55,7 @@ def test_the_recorded_steps_obey_the_environment(name: str, reveal: bool, tmp_pa
 
 
 def test_a_revealed_bit_is_one_more_input() -> None:
-    learner = GroupLearner(small(), (0, 9), replace(CONFIG, reveal=True))
+    learner = GroupLearner(small(), (0, 9), replace(CONFIG, privileged=True))
     assert learner.networks.inputs == 3
     rollout = learner.advance()
     held = learner.index.coordinates[rollout.states][..., 2]  # [steps, tasks]
@@ -67,25 +69,27 @@ def test_a_revealed_bit_is_one_more_input() -> None:
 
 def test_nothing_to_reveal_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CollectError, match="'dark-room-10x10' hides nothing"):
-        record_histories(SUITES["dark-room-10x10"], replace(CONFIG, reveal=True), tmp_path)
+        record_histories(SUITES["dark-room-10x10"], replace(CONFIG, privileged=True), tmp_path)
 
 
 def test_datasets_from_before_the_option_are_the_same_datasets(tmp_path: Path) -> None:
     content = collection_plan(small(), CONFIG)
-    assert set(content["config"]) == set(asdict(CONFIG)) - {"reveal"}
-    assert collection_plan(small(), replace(CONFIG, reveal=True))["config"]["reveal"] is True
+    assert set(content["config"]) == set(asdict(CONFIG)) - {"privileged"}
+    assert (
+        collection_plan(small(), replace(CONFIG, privileged=True))["config"]["privileged"] is True
+    )
     record_histories(small(), CONFIG, tmp_path, workers=1, quiet=True)
     before = read_manifest(tmp_path)
-    assert "reveal" not in before.hyper_parameters
+    assert "privileged" not in before.hyper_parameters
     record_histories(small(), CONFIG, tmp_path, workers=1, quiet=True)
     assert read_manifest(tmp_path) == before
-    with pytest.raises(CollectError, match=r"config.reveal"):
-        record_histories(small(), replace(CONFIG, reveal=True), tmp_path, workers=1, quiet=True)
+    with pytest.raises(CollectError, match=r"config.privileged"):
+        record_histories(small(), replace(CONFIG, privileged=True), tmp_path, workers=1, quiet=True)
 
 
 def test_key_doors_are_collected_as_dark_rooms_of_their_size() -> None:
     for size in ("10x10", "20x20", "40x20"):
         for name in (f"dark-key-door-{size}", f"dark-key-door-{size}-persist"):
-            same = replace(paper_config(name, 3), reveal=False)
+            same = replace(paper_config(name, 3), privileged=False)
             assert same == paper_config(f"dark-room-{size}", 3)
-            assert paper_config(name).reveal == (not name.endswith("persist"))
+            assert paper_config(name).privileged == (not name.endswith("persist"))

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from radt.collect import AnnealedOptions, CollectError, record_histories
-from radt.collect.annealed import act_out
+from radt.collect import CollectError, NoisyExpertOptions, record_histories
+from radt.collect.noisy_expert import act_out
 from radt.data import Dataset, card, render
 from radt.envs.suite import SUITES, Oracle
 from tests.toys import TOY_ENCODED
 
-OPTIONS = AnnealedOptions(tasks=3, episodes=40)
+OPTIONS = NoisyExpertOptions(tasks=3, episodes=40)
 
 
-def record(env: str, folder: Path, options: AnnealedOptions = OPTIONS) -> Dataset:
+def record(env: str, folder: Path, options: NoisyExpertOptions = OPTIONS) -> Dataset:
     suite = SUITES[env]
-    return Dataset.open(record_histories(suite, options, folder, quiet=True, source="annealed"))
+    return Dataset.open(record_histories(suite, options, folder, quiet=True, source="noisy-expert"))
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_the_recorded_steps_obey_the_environment(tmp_path: Path) -> None:
 
 def test_everything_says_that_nobody_learned(tmp_path: Path) -> None:
     dataset = record("maze-runner-15x15", tmp_path)
-    assert dataset.manifest.source == "annealed"
-    assert "(train), annealed, seed 0" in render(card(dataset))
+    assert dataset.manifest.source == "noisy-expert"
+    assert "(train), noisy-expert, seed 0" in render(card(dataset))
 
 
 def test_a_history_depends_on_its_task_and_the_seed_only() -> None:
@@ -71,7 +71,7 @@ def test_a_history_depends_on_its_task_and_the_seed_only() -> None:
 
 def test_noise_falls_in_a_straight_line() -> None:
     suite = SUITES["dark-room-10x10"]
-    options = AnnealedOptions(episodes=60, first_noise=0.9, last_noise=0.3)
+    options = NoisyExpertOptions(episodes=60, first_noise=0.9, last_noise=0.3)
     (history,) = act_out(suite, (5,), options)
     assert isinstance(suite, Oracle)
     best = suite.optimal_actions(5, history.states, history.rewards)
@@ -91,9 +91,9 @@ def test_noise_falls_in_a_straight_line() -> None:
 )
 def test_impossible_options_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        AnnealedOptions(**change)
+        NoisyExpertOptions(**change)
 
 
 def test_where_no_best_action_is_known_it_cannot_act(tmp_path: Path) -> None:
     with pytest.raises(CollectError, match=r"'toy-encoded' does not know best actions"):
-        record_histories(TOY_ENCODED, OPTIONS, tmp_path, source="annealed")
+        record_histories(TOY_ENCODED, OPTIONS, tmp_path, source="noisy-expert")
