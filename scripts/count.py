@@ -52,7 +52,8 @@ def files_entered(work: Callable[[], object]) -> set[str]:
     inside = str(SOURCE) + os.sep
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function's
+        function = frame.f_code.co_flags & inspect.CO_OPTIMIZED  # not a module or a class
+        if event == "call" and function and frame.f_code.co_filename.endswith(".py"):
             entered.add(frame.f_code.co_filename)
 
     threading.setprofile(watch)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.agent import ActionRule, Agent, Target
-from radt.experiments.witness import Witness
+from radt.experiments.step_recorder import StepRecorder
 from tests.contracts.method import build_method
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -102,17 +102,17 @@ def test_an_abandoned_trial_is_begun_anew_with_the_same_noise() -> None:
 
 def test_a_witness_leaves_nothing_behind() -> None:
     agent, alone = grid_agent(), grid_agent()
-    witness = Witness(agent)
+    recorder = StepRecorder(agent)
     for step in range(30):
         state, ends = [step % 3, step % 4], step % 12 == 11
-        with witness:
+        with recorder:
             action = agent.act(state)
-        witness.see(np.array([float(step == 7)]))
+        recorder.see(np.array([float(step == 7)]))
         assert action == alone.act(state)
         for one in (agent, alone):
             one.observe(float(step == 7), ends, False)
     policy = agent.method.networks["policy"]
     assert not any(module._forward_hooks for module in policy.modules())
-    part = witness.take(0)
+    part = recorder.take(0)
     assert (part.trial, part.start, len(part)) == (2, 0, 6)
-    assert witness.take(0) == type(part)(trial=2, start=6)
+    assert recorder.take(0) == type(part)(trial=2, start=6)

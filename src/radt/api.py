@@ -123,14 +123,14 @@ def _train(run: Run, folder: Path) -> Path:
             f"there is no finished dataset in {folder}; make it first with\n  "
             f"{runs.collect_command(run.config)}\nor set $RADT_HOME if your datasets are elsewhere"
         )
-    return training.train(run, Dataset.open(folder), _watch(run))
+    return training.train_run(run, Dataset.open(folder), _watch(run))
 
 
 def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
     with run.group.rank_zero_first():
         config, wanted = run.config, trace and not (run.out / RESULT).exists()
         with tracing(run.out / TRACE if wanted else None, config.env, config.method) as traced:
-            path = evaluating.evaluate(run, _watch(run), traced, _how(run, engine))
+            path = evaluating.evaluate_run(run, _watch(run), traced, _how(run, engine))
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:

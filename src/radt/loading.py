@@ -16,7 +16,7 @@ from radt.checkpoint import Card, CheckpointError, load_checkpoint
 from radt.decode import decode
 from radt.envs.suite import SUITES
 from radt.experiments.compare import read_config
-from radt.experiments.run import CHECKPOINT, Run, build, describe, to_device
+from radt.experiments.run import CHECKPOINT, Run, build_for, describe, to_device
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
@@ -121,4 +121,4 @@ def _from_config(folder: Path) -> Loaded:
             "command again to finish it"
         )
     run = Run(config, folder)
-    return Loaded(build(run), describe(run), folder)
+    return Loaded(build_for(run), describe(run), folder)

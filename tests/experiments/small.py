@@ -15,7 +15,7 @@ from radt.envs.suite import SUITES
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import Run, collect
-from radt.experiments.train import train
+from radt.experiments.train import train_run
 from tests.memory.tiny_language import tiny_folder
 from tests.toys import TOY_GRID
 
@@ -63,4 +63,4 @@ def train_here(home: Path, config: RunConfig, folder: Path, out: Path) -> None:
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         use_toys(patch, home)
-        train(Run(config, out, threads=1), Dataset.open(folder), Stopwatch())
+        train_run(Run(config, out, threads=1), Dataset.open(folder), Stopwatch())

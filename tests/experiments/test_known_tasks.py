@@ -14,7 +14,7 @@ from radt.experiments.compare import Comparison
 from radt.experiments.evaluate import trials_of
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import Run, dataset_path, known_tasks
-from radt.experiments.train import train
+from radt.experiments.train import train_run
 from tests.contracts.method import toy_dataset
 from tests.experiments.small import small_config, use_toys
 from tests.toys import TOY_GRID
@@ -34,7 +34,7 @@ def test_a_run_learns_from_the_tasks_of_its_data(run: Run) -> None:
     assert run.tasks == ((0, 1, 3), TOY_GRID.eval_tasks)
     tuning = Run(replace(run.config, split="tune"), run.out)
     assert sum(tuning.tasks, ()) == (0, 1, 3)
-    _, card = load_checkpoint(train(run, Dataset.open(folder), Stopwatch()))
+    _, card = load_checkpoint(train_run(run, Dataset.open(folder), Stopwatch()))
     assert card.tasks == (0, 1, 3)
 
 

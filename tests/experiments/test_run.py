@@ -11,11 +11,11 @@ import pytest
 
 from radt.data import Dataset
 from radt.experiments import evaluate as evaluation
-from radt.experiments.evaluate import evaluate
+from radt.experiments.evaluate import evaluate_run
 from radt.experiments.provenance import Stopwatch, measured
 from radt.experiments.run import Run, RunError, collect
 from radt.experiments.trace import tracing
-from radt.experiments.train import train
+from radt.experiments.train import train_run
 from radt.memory.language import settle
 from radt.methods import METHODS, Method
 from tests.experiments.small import assert_same_tensors, small_config, use_toys
@@ -47,8 +47,8 @@ def toys(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_whole(run: Run) -> dict[str, object]:
     folder = collect(run.config, workers=1)
-    train(run, Dataset.open(folder), Stopwatch())
-    return dict(json.loads(evaluate(run, Stopwatch()).read_text()))
+    train_run(run, Dataset.open(folder), Stopwatch())
+    return dict(json.loads(evaluate_run(run, Stopwatch()).read_text()))
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -109,9 +109,9 @@ def test_another_config_is_refused_even_when_all_is_finished(tmp_path: Path) -> 
     other = Run(replace(config, seed=1), tmp_path)
     dataset = Dataset.open(collect(config, workers=1))
     with pytest.raises(RunError, match="belongs to another run"):
-        train(other, dataset, Stopwatch())
+        train_run(other, dataset, Stopwatch())
     with pytest.raises(RunError, match="seed: 0 there, 1 now"):
-        evaluate(other, Stopwatch())
+        evaluate_run(other, Stopwatch())
 
 
 def test_two_runs_are_equal(finished: tuple[Run, dict[str, object]], tmp_path: Path) -> None:
@@ -150,11 +150,11 @@ def test_a_trace_beside_the_result(finished: tuple[Run, dict[str, object]], tmp_
     shutil.copytree(finished[0].out, tmp_path, dirs_exist_ok=True)
     (tmp_path / "icl.json").unlink()
     with tracing(tmp_path / "trace.jsonl") as trace:
-        evaluate(run, Stopwatch(), trace)
+        evaluate_run(run, Stopwatch(), trace)
     lines = (tmp_path / "trace.jsonl").read_text().splitlines()
     assert 0 < len(lines) <= 2 * TOY_GRID.spaces.horizon
 
 
 def test_evaluating_before_training_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no checkpoint"):
-        evaluate(Run(small_config("dt"), tmp_path), Stopwatch())
+        evaluate_run(Run(small_config("dt"), tmp_path), Stopwatch())

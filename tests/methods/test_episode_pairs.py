@@ -17,7 +17,7 @@ from radt.methods.ad import (
     EpisodePairActor,
     EpisodePairOptions,
     earlier_episode,
-    joined,
+    join_episodes,
     no_steps,
     whole_episodes,
 )
@@ -63,7 +63,7 @@ def test_real_steps_stand_one_behind_the_other(dataset: Dataset, rng: np.random.
     method = prepared(dataset, episode_gap=2)
     windows = method.sampler.draw(64, rng)
     before = earlier_episode(dataset.episodes, windows.episode, 2)
-    batch = joined(whole_episodes(dataset, before), method.sampler.read(windows))
+    batch = join_episodes(whole_episodes(dataset, before), method.sampler.read(windows))
     assert batch.mask.sum(1).max() == batch.mask.shape[1]
     assert (np.diff(batch.mask.numpy().astype(int), axis=1) <= 0).all()
     for row, (episode, stop) in enumerate(zip(windows.episode, windows.stop, strict=True)):

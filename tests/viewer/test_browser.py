@@ -83,7 +83,7 @@ def test_a_goal_is_hidden_found_remembered_and_found_again(page: Page, key: Key)
     expect(page.locator("tr.chosen .reason")).to_have_text("kept: best score")
     for canvas in ("#grid", "#trials", "#attention", "#map"):
         assert is_drawn(page, canvas)
-    assert page.locator("#chances .taken").count() == 1
+    assert page.locator("#probabilities .taken").count() == 1
     expect(page.locator("#attention-says")).to_have_text(
         re.compile(r"most at step \d+ of trial \d+")
     )
@@ -208,9 +208,9 @@ def test_the_page_leaves_out_the_loops_that_a_memory_does(page: Page, key: Key) 
             """async ([cells, rewards]) => {
               const { Trial } = await import("/static/history.js");
               const trial = new Trial(0);
-              const none = { chances: [], attention: [], searches: [], marks: [] };
+              const none = { probabilities: [], attention: [], searches: [], marks: [] };
               trial.append({ cells, rewards, actions: cells.map(() => 0), ...none });
-              return trial.way();
+              return trial.path();
             }""",
             [cells.tolist(), rewards.tolist()],
         )

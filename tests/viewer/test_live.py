@@ -46,10 +46,10 @@ def trials(events: list[dict[str, Any]]) -> dict[int, dict[str, list[Any]]]:
     for event in events:
         if event["event"] == "trial":
             joined[event["trial"]] = {"entries": event["entries"], "cells": [], "rewards": []}
-            joined[event["trial"]] |= {"actions": [], "searches": [], "chances": []}
+            joined[event["trial"]] |= {"actions": [], "searches": [], "probabilities": []}
         elif event["event"] == "steps":
             assert len(joined[event["trial"]]["rewards"]) == event["start"]
-            for name in ("cells", "rewards", "actions", "searches", "chances"):
+            for name in ("cells", "rewards", "actions", "searches", "probabilities"):
                 joined[event["trial"]][name] += event[name]
     return joined
 
@@ -90,8 +90,10 @@ def test_a_slow_machine_answers_sooner(loaded: Loaded) -> None:
 def test_the_chances_are_those_of_the_rule(run: LiveRun) -> None:
     run.change(Settings(temperature=0.0, explore_temperature=0.0))
     (_, steps) = run.advance(9)
-    assert all(max(chances) == 1.0 for chances in steps["chances"])
-    assert [np.argmax(chances) for chances in steps["chances"]] == steps["actions"]
+    assert all(max(probabilities) == 1.0 for probabilities in steps["probabilities"])
+    assert [np.argmax(probabilities) for probabilities in steps["probabilities"]] == steps[
+        "actions"
+    ]
 
 
 def test_knobs_reach_the_search(run: LiveRun) -> None:

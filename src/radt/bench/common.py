@@ -20,7 +20,7 @@ from radt.config import RunConfig
 from radt.data import Dataset, History, Manifest, write_history, write_manifest
 from radt.envs.suite import TaskSuite
 from radt.experiments.provenance import machine
-from radt.experiments.run import Run, build
+from radt.experiments.run import Run, build_for
 from radt.memory.embed import Embedder
 from radt.methods import METHODS, Method
 from radt.trajectory import Batch
@@ -136,7 +136,7 @@ class MadeUpKeys:
 
 def untrained_method(config: RunConfig, device: str = "cpu") -> Method:
     """Build a run's method; how long it takes does not depend on what it has learned."""
-    return build(Run(config, Path(), device=device))
+    return build_for(Run(config, Path(), device=device))
 
 
 def prepared_method(config: RunConfig, dataset: Dataset, device: str) -> tuple[Method, int]:

@@ -139,10 +139,10 @@ def check_run() -> str:
     from radt.collect import record_histories
     from radt.data import Dataset
     from radt.envs.suite import SUITES
-    from radt.experiments.evaluate import evaluate
+    from radt.experiments.evaluate import evaluate_run
     from radt.experiments.provenance import Stopwatch
     from radt.experiments.run import Run
-    from radt.experiments.train import train
+    from radt.experiments.train import train_run
 
     config = preset("dark-room-10x10", "ra-dt+", "smoke", "learn.evaluate_every=0")
     with tempfile.TemporaryDirectory(prefix="radt-doctor-") as name:
@@ -150,8 +150,8 @@ def check_run() -> str:
         suite = SUITES[config.env]
         record_histories(suite, config.collect, folder / "data", workers=1, quiet=True)
         run, watch = Run(config, folder / "run"), Stopwatch()
-        train(run, Dataset.open(folder / "data"), watch)
-        evaluate(run, watch)
+        train_run(run, Dataset.open(folder / "data"), watch)
+        evaluate_run(run, watch)
     return "collected, trained, evaluated"
 
 

@@ -35,8 +35,8 @@ from radt.experiments.provenance import (
     read_log,
     updates_per_second,
 )
-from radt.experiments.run import RESULT, Run, build, conflicts, dataset_path, deciding
-from radt.experiments.train import train
+from radt.experiments.run import RESULT, Run, build_for, conflicts, dataset_path, deciding
+from radt.experiments.train import train_run
 from radt.files import atomic_write
 from radt.methods import METHODS, build_method
 from radt.spaces import TaskSpaces
@@ -217,7 +217,7 @@ def complete(out: Path, folder: Path) -> None:
     if "cost" in record:
         return
     run = Run(read_config(folder), out)
-    record |= measured(run, build(run))
+    record |= measured(run, build_for(run))
     atomic_write(folder / RESULT, (json.dumps(record) + "\n").encode())
 
 
@@ -326,7 +326,7 @@ def measure_pace(config: RunConfig, threads: int, device: str) -> Pace:
     watch = Stopwatch()
     with tempfile.TemporaryDirectory() as scratch:
         run = Run(short, Path(scratch), threads=threads, device=device)
-        train(run, Dataset.open(dataset_path(config)), watch)
+        train_run(run, Dataset.open(dataset_path(config)), watch)
         lines = read_log(run.out)
     embedder_seconds, update_seconds = (
         1.0 / (updates_per_second(lines, phase) or float("inf")) for phase in ("embedder", "train")

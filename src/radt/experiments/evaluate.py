@@ -20,7 +20,7 @@ from radt.experiments.run import (
     CHECKPOINT,
     RESULT,
     Run,
-    build,
+    build_for,
     claim,
     keep_threads,
     known_tasks,
@@ -95,7 +95,7 @@ class RollOut(Protocol):
         ...
 
 
-def evaluate(
+def evaluate_run(
     run: Run, watch: Stopwatch, trace: Trace | None = None, how: RollOut = roll_out
 ) -> Path:
     """Evaluate a trained run on its test tasks and write `icl.json`."""
@@ -164,7 +164,7 @@ def trials_of(run: Run, place: str | None = None) -> Trials:
 def load_trained(run: Run) -> Method:
     """Load the trained method, or build one that learns nothing."""
     if not METHODS[run.config.method].learns:
-        return build(run)
+        return build_for(run)
     method, _ = load_checkpoint(run.out / CHECKPOINT)
     to_device(method, run.device)
     return method

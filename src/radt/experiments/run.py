@@ -181,7 +181,7 @@ def known_tasks(config: RunConfig) -> tuple[int, ...]:
     return tuple(task for task in tasks if task in held)
 
 
-def build(run: Run) -> Method:
+def build_for(run: Run) -> Method:
     """Build the run's method, untrained, where it computes."""
     config = run.config
     spaces = run.suite.spaces

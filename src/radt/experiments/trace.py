@@ -1,7 +1,7 @@
 """A trace: everything an agent did in an evaluation and why, bounded, as JSON lines.
 
 The first line says what the trace is of. Then each line is one trial of one task, in columns: what
-was seen and done, what was searched, found, scored and chosen (`witness` names the columns). The
+was seen and done, what was searched, found, scored and chosen (`recorder` names the columns). The
 last line says so where the trace was cut.
 """
 
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from radt.agent import Agent
 from radt.errors import RadtError
-from radt.experiments.witness import Segment, Witness
+from radt.experiments.step_recorder import RecordedSteps, StepRecorder
+from radt.old_names import translated
 from radt.trajectory import Verdict
 
 VERSION = 2
@@ -39,13 +40,13 @@ class Trace:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", encoding="utf-8")
         self.env, self.method, self.most, self.written = env, method, most, 0
-        self._witness: Witness | None = None
+        self._witness: StepRecorder | None = None
         self._cut = False
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Look at what every slot did; a trial is written when the next one begins."""
         if self._witness is None:
-            self._witness = Witness(agent).__enter__()
+            self._witness = StepRecorder(agent).__enter__()
             self._write(header(agent, self.env, self.method))
         begun = agent.is_acting & (agent.trials.step == 0)
         for slot in begun.nonzero()[0].tolist():
@@ -60,8 +61,8 @@ class Trace:
             self._witness.__exit__()
         self._file.close()
 
-    def _finish(self, witness: Witness, slot: int) -> None:
-        part = witness.take(slot)
+    def _finish(self, recorder: StepRecorder, slot: int) -> None:
+        part = recorder.take(slot)
         if not len(part) or self._cut:
             return
         if self.written + len(part) > self.most:
@@ -69,7 +70,7 @@ class Trace:
             self._write({"cut": f"only whole trials of the first {self.most} steps are kept"})
             return
         self.written += len(part)
-        self._write(trial_line(witness.agent.keys[slot], part, witness.entries[slot]))
+        self._write(trial_line(recorder.agent.keys[slot], part, recorder.entries[slot]))
 
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
@@ -97,7 +98,7 @@ def header(agent: Agent, env: str, method: str) -> dict[str, Any]:
     }
 
 
-def trial_line(task: int, part: Segment, entries: dict[str, list[Any]]) -> dict[str, Any]:
+def trial_line(task: int, part: RecordedSteps, entries: dict[str, list[Any]]) -> dict[str, Any]:
     """Describe a whole trial, and what the memory held as it began."""
     columns = asdict(part)
     del columns["trial"], columns["start"]
@@ -107,7 +108,7 @@ def trial_line(task: int, part: Segment, entries: dict[str, list[Any]]) -> dict[
 
 
 @dataclass(frozen=True)
-class Place:
+class TracedTrial:
     """Where a trial stands in a trace, and what is worth knowing before it is read."""
 
     task: int
@@ -125,7 +126,7 @@ class Contents:
     env: str
     method: str
     tasks: tuple[int, ...]
-    trials: dict[tuple[int, int], Place]  # by task and trial
+    trials: dict[tuple[int, int], TracedTrial]  # by task and trial
     cut: str | None
 
 
@@ -142,7 +143,7 @@ def read_contents(path: Path) -> Contents:
         for line in file:
             if match := START.match(line):
                 task, trial, steps = (int(match[group]) for group in (1, 2, 4))
-                place = Place(task, trial, float(match[3]), steps, offset, len(line))
+                place = TracedTrial(task, trial, float(match[3]), steps, offset, len(line))
                 places[task, trial] = place
             elif line.startswith(b'{"cut": '):
                 cut = str(_parsed(path, line).get("cut"))
@@ -151,13 +152,13 @@ def read_contents(path: Path) -> Contents:
     return Contents(str(first.get("env")), str(first.get("method")), tasks, places, cut)
 
 
-def read_trial(path: Path, place: Place) -> dict[str, Any]:
+def read_trial(path: Path, place: TracedTrial) -> dict[str, Any]:
     """Read one trial of a trace."""
     if place.size > MOST_BYTES:
         raise TraceError(f"trial {place.trial} of {path.name} is too long: {place.size} bytes")
     with path.open("rb") as file:
         file.seek(place.offset)
-        return dict(_parsed(path, file.read(place.size)))
+        return translated(dict(_parsed(path, file.read(place.size))), ("probabilities",))
 
 
 def _parsed(path: Path, line: bytes) -> Any:

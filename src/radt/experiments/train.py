@@ -13,7 +13,7 @@ from radt.experiments.provenance import Stopwatch
 from radt.experiments.run import (
     CHECKPOINT,
     Run,
-    build,
+    build_for,
     claim,
     describe,
     keep_threads,
@@ -29,7 +29,7 @@ EMBEDDER_STATE = "embedder.safetensors"
 POLICY_STATE = "policy.safetensors"
 
 
-def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
+def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     """Train the config's method on the training tasks and return its checkpoint."""
     path = run.out / CHECKPOINT
     config, entry = run.config, METHODS[run.config.method]
@@ -40,7 +40,7 @@ def train(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     tracker = run.tracker()
     with run.group.rank_zero_first():
         keep_threads(run)
-    method = build(run)
+    method = build_for(run)
     if entry.trains_embedder:
         with watch.phase("embedder"):
             train_embedder(run, method, chosen, tracker)

@@ -25,8 +25,8 @@ from radt.experiments.evaluate import Trials, load_trained, roll_out, trials_of
 from radt.experiments.presets import preset_layers
 from radt.experiments.provenance import Stopwatch
 from radt.experiments.questions import scores
-from radt.experiments.run import Run, build, collect
-from radt.experiments.train import train
+from radt.experiments.run import Run, build_for, collect
+from radt.experiments.train import train_run
 from radt.icl import ICLResult
 from radt.methods import Method
 from radt.metrics import return_after_success, solved_by
@@ -69,10 +69,10 @@ def tune(one: Try) -> None:
 
 def _trained(run: Run, weights: Path | None, watch: Stopwatch) -> Method:
     if weights is None:
-        train(run, Dataset.open(collect(run.config)), watch)
+        train_run(run, Dataset.open(collect(run.config)), watch)
         return load_trained(run)
     method, _ = load_checkpoint(weights)
-    changed = build(run)
+    changed = build_for(run)
     for part, network in method.networks.items():
         changed.networks[part].load_state_dict(network.state_dict())
     return changed

@@ -182,9 +182,11 @@ class DTEmbedderOptions:
             raise ValueError(f"updates must be at least 1, not {self.updates}")
 
 
-def build(spaces: TaskSpaces, options: DTEmbedderOptions, seed: int) -> DecisionTransformerEmbedder:
+def build_dt_embedder(
+    spaces: TaskSpaces, options: DTEmbedderOptions, seed: int
+) -> DecisionTransformerEmbedder:
     """Build the embedder, still untrained, as the registry asks for it."""
     return DecisionTransformerEmbedder(DecisionTransformer(spaces, options.model, seed))
 
 
-EMBEDDERS.register("dt", EmbedderEntry(DTEmbedderOptions, build, learns=True))
+EMBEDDERS.register("dt", EmbedderEntry(DTEmbedderOptions, build_dt_embedder, learns=True))

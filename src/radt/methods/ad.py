@@ -109,7 +109,7 @@ class AD:
         dataset, windows = self.sampler.dataset, self.sampler.draw(size, rng)
         before = earlier_episode(dataset.episodes, windows.episode, self.options.episode_gap)
         before[rng.random(size) < self.options.context_dropout] = -1
-        both = joined(whole_episodes(dataset, before), self.sampler.read(windows))
+        both = join_episodes(whole_episodes(dataset, before), self.sampler.read(windows))
         (recent,) = translate_batches([both], self.spaces.state, self.options.translate, rng)
         targets = recent.mask
         if self.options.loss_on == "current":
@@ -144,7 +144,7 @@ def earlier_episode(episodes: Episodes, rows: NDArray[np.int64], gap: int) -> ND
     return np.where(index > 0, rows - np.minimum(gap, index), -1)
 
 
-def joined(earlier: Batch, current: Batch) -> Batch:
+def join_episodes(earlier: Batch, current: Batch) -> Batch:
     """Put the real steps of two batches one behind the other, padded at the end."""
     both = [
         torch.cat([getattr(earlier, field.name), getattr(current, field.name)], dim=1)
@@ -203,7 +203,7 @@ class EpisodePairActor:
     def _input(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Batch:
         """Join the last finished trial and the running one, [B, <=2T]."""
         earlier = self._finished.rows(torch.from_numpy(slots))
-        return joined(earlier, trials.recent(slots, self.spaces.horizon))
+        return join_episodes(earlier, trials.recent(slots, self.spaces.horizon))
 
 
 def no_steps(spaces: TaskSpaces, rows: int) -> Batch:

@@ -322,17 +322,17 @@ def from_trials(
     return Transitions(*map(torch.from_numpy, (states, actions, after, rewards, ends, mask)))
 
 
-def build(spaces: TaskSpaces, options: DPTOptions, seed: int, embedder: Embedder | None) -> DPT:
+def build_dpt(spaces: TaskSpaces, options: DPTOptions, seed: int, embedder: Embedder | None) -> DPT:
     """Build the method as the registry asks for it."""
     return DPT(spaces, options, seed)
 
 
-def build_oracle(
+def build_dpt_oracle(
     spaces: TaskSpaces, options: DPTOptions, seed: int, embedder: Embedder | None
 ) -> DPT:
     """Build the method with optimal labels as the registry asks for it."""
     return DPTOracle(spaces, options, seed, name="dpt-oracle")
 
 
-METHODS.register("dpt", MethodEntry(DPTOptions, build))
-METHODS.register("dpt-oracle", MethodEntry(DPTOptions, build_oracle))
+METHODS.register("dpt", MethodEntry(DPTOptions, build_dpt))
+METHODS.register("dpt-oracle", MethodEntry(DPTOptions, build_dpt_oracle))

@@ -120,9 +120,9 @@ def valid_dimensions(spaces: TaskSpaces, tasks: NDArray[np.int64]) -> Tensor | N
     return torch.arange(spaces.action.size) < count[:, None]
 
 
-def build(spaces: TaskSpaces, options: DTOptions, seed: int, embedder: Embedder | None) -> DT:
+def build_dt(spaces: TaskSpaces, options: DTOptions, seed: int, embedder: Embedder | None) -> DT:
     """Build the method as the registry asks for it."""
     return DT(spaces, options, seed)
 
 
-METHODS.register("dt", MethodEntry(DTOptions, build))
+METHODS.register("dt", MethodEntry(DTOptions, build_dt))

@@ -27,7 +27,7 @@ from radt.viewer.scene import Scene, action_names
 DEEPEST, MOST_FOLDERS = 4, 2000
 TRACE = "trace.jsonl"  # how the names of traces end
 SHIPPED = "shipped"
-COLUMNS = ("actions", "rewards", "chances", "attention", "searches", "entries")
+COLUMNS = ("actions", "rewards", "probabilities", "attention", "searches", "entries")
 
 
 @dataclass(frozen=True)

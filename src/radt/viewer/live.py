@@ -21,7 +21,7 @@ from radt.decode import DecodeError, decode
 from radt.envs.dark_room import PICKED, goal_cells_of, pick, pickable
 from radt.envs.suite import TaskSuite
 from radt.errors import RadtError
-from radt.experiments.witness import Segment, Witness
+from radt.experiments.step_recorder import RecordedSteps, StepRecorder
 from radt.icl import env_seed
 from radt.loading import Loaded
 from radt.registry import UnknownNameError
@@ -106,7 +106,7 @@ class LiveRun:
         self.agent = loaded.agent(seed=seed, keys=[task])
         self.settings = Settings.of(self.agent)
         self.steps = 0
-        self._witness = Witness(self.agent)
+        self._witness = StepRecorder(self.agent)
         self._remembering = self.agent.actor  # what is put back when the memory comes back
         self._known: dict[str, NDArray[Any]] = {}  # what its trials had shown until then
         self._obs, _ = self.env.reset(seed=env_seed(seed, task))
@@ -204,7 +204,7 @@ class LiveRun:
         return [{"event": "steps", **columns(part, self.scene, states, rewards)}]
 
 
-def columns(part: Segment, scene: Scene, states: Any, rewards: Any) -> dict[str, Any]:
+def columns(part: RecordedSteps, scene: Scene, states: Any, rewards: Any) -> dict[str, Any]:
     """Describe steps of a trial for the page; states and rewards are the trial's so far, [T]."""
     return {
         "trial": part.trial,
@@ -213,7 +213,7 @@ def columns(part: Segment, scene: Scene, states: Any, rewards: Any) -> dict[str,
         "marks": scene.marks(states, rewards, part.start),
         "actions": part.actions,
         "rewards": part.rewards,
-        "chances": part.chances,
+        "probabilities": part.probabilities,
         "attention": part.attention,
         "searches": part.searches,
     }

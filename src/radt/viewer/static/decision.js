@@ -9,7 +9,7 @@ const SIGNS = {
 
 export class Decision {
   constructor() {
-    this.list = byId("chances");
+    this.list = byId("probabilities");
     this.rows = [];
   }
 
@@ -26,22 +26,22 @@ export class Decision {
   }
 
   show(moment) {
-    const { trial, step, chances } = moment;
+    const { trial, step, probabilities } = moment;
     const taken = trial.actions[step];
     this.rows.forEach(({ row, bar, share }, action) => {
-      const chance = chances?.[action] ?? 0;
-      bar.style.width = `${100 * chance}%`;
-      share.textContent = percent(chance);
+      const probability = probabilities?.[action] ?? 0;
+      bar.style.width = `${100 * probability}%`;
+      share.textContent = percent(probability);
       row.classList.toggle("taken", action === taken);
     });
     say("decision-says", this.words(moment, taken));
   }
 
-  words({ chances, trial, step }, taken) {
+  words({ probabilities, trial, step }, taken) {
     if (Array.isArray(taken)) return `action ${taken.map((part) => part.toFixed(2)).join(", ")}`;
     const name = this.actions[taken] ?? String(taken);
     const earns = trial.rewards[step] > 0 ? ", which pays" : "";
-    return chances ? `takes “${name}”${earns}` : `takes “${name}”`;
+    return probabilities ? `takes “${name}”${earns}` : `takes “${name}”`;
   }
 
   clear() {

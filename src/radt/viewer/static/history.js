@@ -1,4 +1,4 @@
-// What was lived so far, trial by trial, kept small: numbers in columns, attention as it came.
+// What was recorded so far, trial by trial, kept small: numbers in columns, attention as it came.
 
 export class Trial {
   constructor(index, entries = {}) {
@@ -10,7 +10,7 @@ export class Trial {
     this.actions = [];
     this.rewards = [];
     this.earned = [0]; // before each step
-    this.chances = [];
+    this.probabilities = [];
     this.attention = [];
     this.searches = [];
     this.marks = [];
@@ -32,7 +32,7 @@ export class Trial {
       this.columns.push(column);
     }
     this.actions.push(...part.actions);
-    this.chances.push(...part.chances);
+    this.probabilities.push(...part.probabilities);
     this.attention.push(...part.attention);
     this.searches.push(...part.searches.map(small));
     for (const mark of part.marks) {
@@ -56,21 +56,21 @@ export class Trial {
 
   // The steps that are left of a trial that is remembered without its unrewarded loops, as
   // `loop_erased` of memory/loop_erasure.py leaves them.
-  way() {
-    const way = [];
-    let places = new Map(); // since the last reward: a cell -> its place on the way
+  path() {
+    const path = [];
+    let places = new Map(); // since the last reward: a cell -> its place on the path
     const last = this.rewards.findLastIndex((reward) => reward > 0);
     for (let step = 0; step < (last < 0 ? this.length : last + 1); step++) {
       const cell = `${this.rows[step]},${this.columns[step]}`;
       if (places.has(cell)) {
-        const loop = way.splice(places.get(cell));
+        const loop = path.splice(places.get(cell));
         for (const left of loop) places.delete(`${this.rows[left]},${this.columns[left]}`);
       }
-      places.set(cell, way.length);
-      way.push(step);
+      places.set(cell, path.length);
+      path.push(step);
       if (this.rewards[step] > 0) places = new Map();
     }
-    return way;
+    return path;
   }
 
   looks(step) {

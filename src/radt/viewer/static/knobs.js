@@ -3,8 +3,8 @@
 import { byId, element, number } from "./dom.js";
 
 const KNOBS = [
-  ["temperature", "temperature", 0.05, "How much chance decides once the task is solved"],
-  ["explore_temperature", "temperature, exploring", 0.05, "How much chance decides until then"],
+  ["temperature", "temperature", 0.05, "Randomness of actions once the task is solved"],
+  ["explore_temperature", "temperature, exploring", 0.05, "Randomness of actions until then"],
   ["alpha", "alpha", 0.1, "Weight of a chunk's return against its similarity"],
   ["top_l", "top l", 1, "How many of the most similar chunks are scored"],
   ["retrieve_every", "retrieve every", 1, "Steps between two searches; 0: once, at the start of a trial"],

@@ -12,7 +12,7 @@ export class LiveMode {
     this.history = new History();
     this.info = null;
     this.over = false;
-    this.memory = new Map(); // trial -> whether it was lived with its memory
+    this.memory = new Map(); // trial -> whether it had its memory
   }
 
   async start(choice = {}) {

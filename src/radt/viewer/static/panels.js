@@ -34,10 +34,10 @@ export class Panels {
     const search = trial.search(step);
     const looks = trial.looks(step);
     const chunk = this.chunk(trial, search?.chosen ?? []);
-    const way = chunk.map((part, place) => weighed(part, place, looks));
+    const path = chunk.map((part, place) => weighed(part, place, looks));
     return {
-      index, step, trial, search, looks, chunk, way,
-      chances: trial.chances[step], marks: trial.marked(step),
+      index, step, trial, search, looks, chunk, path,
+      probabilities: trial.probabilities[step], marks: trial.marked(step),
     };
   }
 
@@ -49,8 +49,8 @@ export class Panels {
       const source = entry && this.mode.history.get(entry.trial);
       if (entry && !source) this.mode.load(entry.trial).then(() => this.player.onMove(), () => {});
       if (!source) continue;
-      const lived = trial.withoutLoops ? source.way() : source.actions.map((_, step) => step);
-      for (const step of lived.slice(entry.start, entry.stop)) {
+      const kept = trial.withoutLoops ? source.path() : source.actions.map((_, step) => step);
+      for (const step of kept.slice(entry.start, entry.stop)) {
         const cell = [source.rows[step], source.columns[step]];
         steps.push(Object.assign(cell, { step, trial: entry.trial, reward: source.rewards[step] }));
       }
@@ -110,7 +110,7 @@ export class Panels {
   // Show one remembered chunk on the room, in the table and on the map.
   pointTo(id) {
     const trial = this.player.now;
-    this.stage.way = id === null || !trial ? null : this.chunk(trial, [id]);
+    this.stage.path = id === null || !trial ? null : this.chunk(trial, [id]);
     this.stage.dirty = true;
     this.map.mark(id);
   }

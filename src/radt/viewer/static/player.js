@@ -1,4 +1,4 @@
-// Where we are in what was lived, and how we move through it: play, step, scrub, jump.
+// Where we are in what was recorded, and how we move through it: play, step, scrub, jump.
 
 import { byId } from "./dom.js";
 

@@ -19,7 +19,7 @@ export class Stage {
     this.pickable = false;
     this.unseen = null; // cells to offer
     this.hover = null; // the cell under the pointer or the keyboard's cursor
-    this.way = null; // cells of a chunk to point out
+    this.path = null; // cells of a chunk to point out
     this.spot = null; // one cell to point out
     this.agent = null; // where it is drawn, on its way to its cell
     onPoint(canvas, (place) => this.point(place), (place) => this.pick(this.cellAt(place)));
@@ -146,16 +146,16 @@ export class Stage {
     pen.globalAlpha = 1;
   }
 
-  // The way of the chunk that is held, stronger where the policy looks; or of one pointed at.
+  // The path of the chunk that is held, stronger where the policy looks; or of one pointed at.
   drawWay(pen, side) {
-    const way = this.way ?? this.moment?.way;
-    if (way?.length) {
+    const path = this.path ?? this.moment?.path;
+    if (path?.length) {
       pen.strokeStyle = palette().chunk;
       pen.lineCap = "round";
       pen.lineJoin = "round";
-      for (let at = 1; at < way.length; at++) {
-        const [from, to] = [middle(way[at - 1], side), middle(way[at], side)];
-        const weight = this.way ? 0.6 : way[at].weight;
+      for (let at = 1; at < path.length; at++) {
+        const [from, to] = [middle(path[at - 1], side), middle(path[at], side)];
+        const weight = this.path ? 0.6 : path[at].weight;
         pen.globalAlpha = 0.25 + 0.75 * weight;
         pen.lineWidth = Math.max(1.5, side * (0.05 + 0.16 * weight));
         pen.beginPath();
@@ -193,7 +193,7 @@ export class Stage {
   }
 
   drawAgent(pen, side) {
-    const { trial, step, chances } = this.moment;
+    const { trial, step, probabilities } = this.moment;
     const cell = [trial.rows[step], trial.columns[step]];
     const far = !this.agent || Math.abs(this.agent[0] - cell[0]) + Math.abs(this.agent[1] - cell[1]) > 2.5;
     if (far || still.matches) this.agent = cell;
@@ -201,21 +201,21 @@ export class Stage {
     this.gliding = Math.abs(this.agent[0] - cell[0]) + Math.abs(this.agent[1] - cell[1]) > 0.01;
     const [y, x] = this.agent.map((part) => (part + 0.5) * side);
     const paid = step > 0 && trial.rewards[step - 1] > 0;
-    this.drawChances(pen, side, x, y, chances);
+    this.drawProbabilities(pen, side, x, y, probabilities);
     disc(pen, x, y, side * 0.3, palette().card);
     disc(pen, x, y, side * 0.26, paid ? palette().paid : palette().agent);
   }
 
   // Wedges around the agent, as long as the actions are likely.
-  drawChances(pen, side, x, y, chances) {
+  drawProbabilities(pen, side, x, y, probabilities) {
     pen.strokeStyle = palette().ink;
     pen.lineWidth = Math.max(2, side * 0.09);
     pen.lineCap = "round";
-    (chances ?? []).forEach((chance, action) => {
+    (probabilities ?? []).forEach((probability, action) => {
       const arrow = ARROWS[this.actions[action]];
-      if (!arrow || chance < 0.02) return;
-      const [from, to] = [side * 0.36, side * (0.36 + 0.34 * chance)];
-      pen.globalAlpha = 0.25 + 0.75 * chance;
+      if (!arrow || probability < 0.02) return;
+      const [from, to] = [side * 0.36, side * (0.36 + 0.34 * probability)];
+      pen.globalAlpha = 0.25 + 0.75 * probability;
       pen.beginPath();
       pen.moveTo(x + arrow[0] * from, y + arrow[1] * from);
       pen.lineTo(x + arrow[0] * to, y + arrow[1] * to);
@@ -233,7 +233,7 @@ export class Stage {
     pen.setLineDash([]);
   }
 
-  // States that are no cells: the first two numbers as a way in the plane.
+  // States that are no cells: the first two numbers as a path in the plane.
   drawPlane(pen, width, height) {
     if (!this.moment) return;
     const { trial, step } = this.moment;

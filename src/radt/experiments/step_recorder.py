@@ -1,6 +1,6 @@
 """What an agent did and why, step by step: the record behind the trace and the viewer.
 
-A witness looks at an agent after each step and keeps, per slot, columns of plain values: states,
+A recorder looks at an agent after each step and keeps, per slot, columns of plain values: states,
 actions, rewards, how likely each action was, what was searched and found, and what the policy
 looked at in the chunks it holds. An agent that nobody watches pays nothing for it.
 
@@ -32,7 +32,7 @@ from radt.trajectory import Retrieval
 
 
 @dataclass
-class Segment:
+class RecordedSteps:
     """Consecutive steps of one trial as columns of plain values."""
 
     trial: int  # from 0
@@ -40,7 +40,7 @@ class Segment:
     states: list[Any] = field(default_factory=list)  # None for images
     actions: list[Any] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
-    chances: list[list[float] | None] = field(default_factory=list)  # of each discrete action
+    probabilities: list[list[float] | None] = field(default_factory=list)  # of each discrete action
     attention: list[dict[str, Any] | None] = field(default_factory=list)  # see `packed`
     searches: list[dict[str, Any]] = field(default_factory=list)  # each with its step
 
@@ -48,12 +48,12 @@ class Segment:
         return len(self.rewards)
 
 
-class Witness:
+class StepRecorder:
     """Looks at one agent; a context, because only inside it can attention be seen."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.parts = [Segment(trial=0, start=0) for _ in range(agent.slots)]
+        self.parts = [RecordedSteps(trial=0, start=0) for _ in range(agent.slots)]
         self.entries: list[dict[str, list[Any]]] = [{} for _ in range(agent.slots)]
         self._maps: list[KeyMap | None] = [None] * agent.slots
         self._held: list[list[int]] = [[] for _ in range(agent.slots)]
@@ -62,7 +62,7 @@ class Witness:
         self._window = window if isinstance(window, MovingWindow) else None
         self._looks: list[Tensor] = []  # [B, heads, L, M] of each layer
 
-    def __enter__(self) -> Witness:
+    def __enter__(self) -> StepRecorder:
         policy = self.agent.method.networks.get("policy")
         if isinstance(policy, DecisionTransformer):
             self._looks = self._context.enter_context(looking(policy))
@@ -76,7 +76,7 @@ class Witness:
     def see(self, rewards: NDArray[Any]) -> None:
         """Take down the latest step, before the agent observes what it brought."""
         trials, looks = self.agent.trials, self._attention()
-        chances = self.agent.action_probabilities
+        probabilities = self.agent.action_probabilities
         for row, slot in enumerate(np.flatnonzero(self.agent.is_acting).tolist()):
             step = int(trials.step[slot])
             if step == 0:
@@ -87,23 +87,25 @@ class Witness:
             part.states.append(None if state.ndim > 1 else rounded(state, 6))
             part.actions.append(rounded(self.agent.actions[slot]))
             part.rewards.append(float(rewards[slot]))
-            part.chances.append(None if chances is None else rounded(chances[row]))
+            part.probabilities.append(
+                None if probabilities is None else rounded(probabilities[row])
+            )
             part.attention.append(self._packed(slot, looks, row))
 
-    def take(self, slot: int) -> Segment:
+    def take(self, slot: int) -> RecordedSteps:
         """Hand over what was noted of a slot; what comes next goes on behind it."""
         taken = self.parts[slot]
-        self.parts[slot] = Segment(taken.trial, taken.start + len(taken))
+        self.parts[slot] = RecordedSteps(taken.trial, taken.start + len(taken))
         return taken
 
     def _begin(self, slot: int) -> None:
         """Note what the memory of a slot holds as its trial begins."""
-        self.parts[slot] = Segment(int(self.agent.trials.trial[slot]), start=0)
+        self.parts[slot] = RecordedSteps(int(self.agent.trials.trial[slot]), start=0)
         self._held[slot] = []
         if (memory := self.agent.memory) is not None:
             self._maps[slot], self.entries[slot] = described_entries(memory, slot, self._maps[slot])
 
-    def _note_search(self, slot: int, step: int, part: Segment) -> None:
+    def _note_search(self, slot: int, step: int, part: RecordedSteps) -> None:
         retrieval, asked = self.agent.retrieval, self.agent.query_slots
         if retrieval is None or slot not in asked:
             return
