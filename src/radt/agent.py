@@ -124,7 +124,6 @@ class Agent:
         self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)
         self._tasks_started = np.zeros(self.slots, dtype=np.int64)
-        self._uniform = np.zeros((self.slots, method.spaces.horizon))
         self._between = np.ones(self.slots, dtype=bool)  # no trial is running
         self._dummy = np.zeros(self.slots, dtype=bool)  # the next step is the one that resets
         self._acting = np.zeros(0, dtype=np.int64)
@@ -299,7 +298,7 @@ class Agent:
             name = (self.seed, self.keys[slot], self._tasks_started[slot], self.trials.trial[slot])
             rng = np.random.default_rng([int(part) for part in name])
             targets[row] = rng.normal(self.target.mean, self.target.std)
-            self._uniform[slot] = rng.random(self._uniform.shape[1])
+            self.trials.noise[slot] = rng.random(self.trials.noise.shape[1:])
         self.trials.begin_trial(slots, targets)
         self.actor.begin_trials(slots)
         self._between[slots] = False
@@ -309,7 +308,7 @@ class Agent:
         if self.method.spaces.action.kind == "continuous":
             return decided.cpu().numpy()
         self._decided = decided
-        uniform = self._uniform[slots, self.trials.step[slots]]
+        uniform = self.trials.noise[slots, self.trials.step[slots], 0]
         return self.rule.choose(decided, uniform, self.trials.exploring(slots))
 
     def _check(self, states: NDArray[Any]) -> None:

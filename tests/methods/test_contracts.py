@@ -87,10 +87,20 @@ def test_references_act_on_grids(name: str, tmp_path: Path) -> None:
     check_acting(name, TOY_GRID, tmp_path)
 
 
-@pytest.mark.parametrize("name", REFERENCES)
-def test_references_refuse_what_they_cannot(name: str) -> None:
+@pytest.mark.parametrize("name", ["nearest", "random"])
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+def test_some_references_act_anywhere(name: str, suite: TaskSuite, tmp_path: Path) -> None:
+    check_acting(name, suite, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["replay", "retrace", "sweep"])
+def test_others_need_places(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} recognises places and needs discrete"):
         build_method(name, TOY_REACH.spaces)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_references_refuse_to_learn(name: str) -> None:
     method = build_method(name, TOY_GRID.spaces)
     with pytest.raises(TypeError, match="learns nothing; evaluate it directly"):
         method.draw(4, np.random.default_rng(0))
@@ -98,7 +108,7 @@ def test_references_refuse_what_they_cannot(name: str) -> None:
         method.loss(None)
 
 
-@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("name", [name for name in REFERENCES if name != "random"])
 def test_references_get_better(name: str) -> None:
     result, _, _ = roll_out(build_method(name, TOY_GRID.spaces), TOY_GRID, TOY_GRID.train_tasks, 12)
     assert result.returns[:, -1].mean() > result.returns[:, 0].mean()

@@ -32,7 +32,7 @@ class NoOptions:
 class Heuristic:
     """A method that is only an actor."""
 
-    def __init__(self, name: str, spaces: TaskSpaces, actor: type[HeuristicActor]) -> None:
+    def __init__(self, name: str, spaces: TaskSpaces, actor: type[RandomActor]) -> None:
         if problem := actor.problem_with(spaces):
             raise ValueError(f"{name} {problem}")
         self.name, self.spaces, self._actor = name, spaces, actor
@@ -60,13 +60,12 @@ class Heuristic:
         return self._actor(self.spaces, slots)
 
 
-class HeuristicActor:
-    """Looks at one slot at a time; a subclass says what to do there."""
+class RandomActor:
+    """Acts at random, all actions alike or uniformly in [-1, 1]; the base of all heuristics."""
 
     memory: Memory | None = None
     retrieval: Retrieval | None = None
     query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-    reads: tuple[StateKind, ...] = ("discrete", "vector")  # states that can recur
 
     def __init__(self, spaces: TaskSpaces, slots: int) -> None:
         self.spaces = spaces
@@ -75,17 +74,10 @@ class HeuristicActor:
     @classmethod
     def problem_with(cls, spaces: TaskSpaces) -> str | None:
         """Say what a heuristic needs that such tasks do not have, if anything."""
-        if spaces.state.kind in cls.reads and spaces.action.kind == "discrete":
-            return None
-        return f"recognises places and needs {' or '.join(cls.reads)} states, discrete actions"
+        return None
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Start a new task."""
-        raise NotImplementedError
-
-    def choose(self, slot: int, step: int, cell: Cell) -> int | None:
-        """Return an action, or None to leave it to chance."""
-        raise NotImplementedError
+        """Start a new task; nothing to forget."""
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
         """Nothing to prepare."""
@@ -94,8 +86,32 @@ class HeuristicActor:
         """Nothing to remember."""
 
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Return equal logits, or a random action, [B, action_size]."""
+        if self.spaces.action.kind == "discrete":
+            return torch.zeros(len(slots), self.spaces.action.size)
+        noise = trials.noise[slots, trials.step[slots]]  # [B, action_size] in [0, 1)
+        return torch.from_numpy(2 * noise - 1).float()
+
+
+class HeuristicActor(RandomActor):
+    """Looks at one slot at a time; a subclass says what to do there."""
+
+    reads: tuple[StateKind, ...] = ("discrete", "vector")  # states that can recur
+
+    @classmethod
+    def problem_with(cls, spaces: TaskSpaces) -> str | None:
+        """Ask for places to recognise."""
+        if spaces.state.kind in cls.reads and spaces.action.kind == "discrete":
+            return None
+        return f"recognises places and needs {' or '.join(cls.reads)} states, discrete actions"
+
+    def choose(self, slot: int, step: int, cell: Cell) -> int | None:
+        """Return an action, or None to leave it to chance."""
+        raise NotImplementedError
+
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Return equal logits where chance decides and one certain action elsewhere."""
-        logits = torch.zeros(len(slots), self.spaces.action.size)
+        logits = super().decide(trials, slots)
         for row, slot in enumerate(slots.tolist()):
             step = int(trials.step[slot])
             cell = cell_of(trials.states[slot, step])
@@ -117,7 +133,7 @@ def cell_of(state: NDArray[np.generic]) -> Cell:
     return tuple(np.ravel(state).tolist())
 
 
-def register(name: str, actor: type[HeuristicActor]) -> None:
+def register(name: str, actor: type[RandomActor]) -> None:
     """Make a heuristic known as a method that learns nothing."""
 
     def build(

@@ -29,6 +29,7 @@ class ContextSize:
 
 
 Progress = Callable[[int, int], None]  # is told how much is done, of how much
+Retrieve = Callable[[Tensor, Tensor, Tensor], Retrieval]  # queries [B, d], tasks [B], steps [B]
 
 
 class Actor(Protocol):

@@ -22,7 +22,7 @@ from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.decision_cache import HeldChunks, MovingWindow, check_window_step
 from radt.methods.dt import valid_dimensions
 from radt.methods.exploration import ExplorationBonus
-from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
+from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, Retrieve
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
 from radt.methods.transforms import (
     SUBGOALS,
@@ -179,6 +179,7 @@ class RADTActor:
         self.retrieval: Retrieval | None = None
         self.query_slots = np.zeros(0, dtype=np.int64)
         self.query: Tensor | None = None  # [B, d] what `retrieval` looked for
+        self.retrieve: Retrieve | None = None  # how to choose chunks; None: as the paper does
         self._memory = memory
         self._tasks: NDArray[np.int64] | None = None  # [slots] in a shared memory; None: its own
         config = memory.config
@@ -260,9 +261,8 @@ class RADTActor:
         self.query = query
         tasks = self.query_slots if self._tasks is None else self._tasks[self.query_slots]
         with self._memory.lock:  # what was found is what is read
-            self.retrieval = self._memory.retrieve(
-                query, torch.from_numpy(tasks), torch.from_numpy(step)[rows]
-            )
+            retrieve = self.retrieve or self._memory.retrieve
+            self.retrieval = retrieve(query, torch.from_numpy(tasks), torch.from_numpy(step)[rows])
             self._hold(self.query_slots, self.retrieval.chosen)
 
     def _hold(self, slots: NDArray[np.int64], chosen: Tensor) -> None:

@@ -25,6 +25,8 @@ class RunningTrials:
         self.states = np.zeros((slots, steps, *state.shape), dtype=state_type)
         self.actions = np.zeros((slots, steps, *action.shape), dtype=action_type)
         self.rewards = np.zeros((slots, steps), dtype=np.float32)
+        numbers = 1 if action.kind == "discrete" else action.size
+        self.noise = np.zeros((slots, steps, numbers))  # in [0, 1): what is random in each decision
         self.target = np.zeros(slots, dtype=np.float32)  # [slots] return aimed at
         self.step = np.zeros(slots, dtype=np.int64)  # [slots] steps finished in this trial
         self.trial = np.zeros(slots, dtype=np.int64)  # [slots] trials finished in this task

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from radt.methods.heuristic import CERTAIN
+from radt.methods.nearest import distance, spread
+from radt.methods.trials import RunningTrials
+from radt.trajectory import Trajectory
+from tests.contracts.method import build_method
+from tests.toys import TOY_GRID, TOY_REACH
+
+ONE = np.array([0])
+
+
+def trial(states: list[list[float]], actions: list[object], total: float) -> Trajectory:
+    rewards = np.zeros(len(states), np.float32)
+    rewards[-1] = total
+    return Trajectory(np.array(states), np.array(actions), rewards, 0, 0)
+
+
+def decide(finished: list[Trajectory], cell: list[int]) -> list[float]:
+    actor = build_method("nearest", TOY_GRID.spaces).actor(1)
+    actor.remember(finished)
+    trials = RunningTrials(TOY_GRID.spaces, 1)
+    trials.begin_trial(ONE, np.zeros(1, np.float32))
+    trials.see(ONE, np.array([cell]))
+    return actor.decide(trials, ONE)[0].tolist()
+
+
+def test_the_last_visit_of_the_best_trial_is_copied() -> None:
+    worst = trial([[0, 0], [0, 0]], [3, 3], 0)
+    good = trial([[0, 0], [1, 0]], [4, 4], 1)
+    best = trial([[0, 0], [0, 1], [0, 0]], [1, 3, 2], 2)
+    assert decide([worst, best, good], [0, 0]) == [0, 0, CERTAIN, 0, 0]
+    assert decide([worst, best, good], [1, 0]) == [0, 0, 0, 0, CERTAIN]
+
+
+@pytest.mark.parametrize("finished", [[], [trial([[0, 0]], [1], 1)], [trial([[0, 0]], [1], 0)] * 2])
+def test_without_a_better_trial_it_acts_at_random(finished: list[Trajectory]) -> None:
+    assert decide(finished, [0, 0]) == [0] * 5
+
+
+def test_continuous_random_actions_follow_the_noise_of_the_trial() -> None:
+    spaces = TOY_REACH.spaces
+    actor, trials = build_method("random", spaces).actor(1), RunningTrials(spaces, 1)
+    trials.noise[0, 0] = 0.75
+    torch.testing.assert_close(actor.decide(trials, ONE), torch.full((1, spaces.action.size), 0.5))
+
+
+def test_distances_are_normalised() -> None:
+    states = np.array([[0.0, 0.0], [2.0, 200.0]])
+    scale = spread([states])
+    np.testing.assert_allclose(scale, [1, 100])
+    np.testing.assert_allclose(distance(states, np.array([0.0, 0.0]), scale), [0, 2])
