@@ -56,7 +56,7 @@ def test_an_agent_is_shown_episodes_before_its_first_trial(method: Method, tmp_p
     shown = from_dataset(toy_dataset(TOY_GRID, tmp_path / "data"), TOY_GRID.spaces, (1, 2), 1)
     loaded = Loaded(method, card_of(method, "ra-dt"), tmp_path)
     for place in (None, tmp_path / "m"):
-        agent = loaded.agent(keys=[2], memory=place, demonstrations=shown)
+        agent = loaded.agent(tasks=[2], memory=place, demonstrations=shown)
         agent.start_task()  # what was shown stays
         assert agent.memory is not None
         assert agent.memory.entries.task.unique().tolist() == [1, 2]

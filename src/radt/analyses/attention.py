@@ -196,7 +196,7 @@ class MomentKeeper:
                 recent=running.recent(slots, options.memory.context_len, options.window_step),
                 chunk=held.rows(torch.from_numpy(slots)),
                 action=torch.from_numpy(agent.actions[slots]).long(),
-                task=np.array(agent.keys)[slots],
+                task=np.array(agent.tasks)[slots],
                 trial=running.trial[slots].copy(),
                 step=running.step[slots].copy(),
                 earned=running.earned[slots].copy(),

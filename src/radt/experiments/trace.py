@@ -70,7 +70,7 @@ class Trace:
             self._write({"cut": f"only whole trials of the first {self.most} steps are kept"})
             return
         self.written += len(part)
-        self._write(trial_line(recorder.agent.keys[slot], part, recorder.entries[slot]))
+        self._write(trial_line(recorder.agent.tasks[slot], part, recorder.entries[slot]))
 
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
@@ -93,7 +93,7 @@ def header(agent: Agent, env: str, method: str) -> dict[str, Any]:
         "radt_trace": VERSION,
         "env": env,
         "method": method or agent.method.name,
-        "tasks": list(agent.keys),
+        "tasks": list(agent.tasks),
         "verdicts": [verdict.name.lower() for verdict in Verdict],
     }
 

@@ -44,7 +44,7 @@ AT_ONCE = 1024  # prefixes that are embedded together
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """How a memory is cut, searched and weighted; the names are the paper's (see the glossary)."""
+    """How a memory is cut, searched and weighted, in the paper's names (see docs/concepts.md)."""
 
     context_len: int = 50  # C
     top_l: int = 50  # l: candidates that are reweighted

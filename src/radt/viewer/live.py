@@ -103,7 +103,7 @@ class LiveRun:
     ) -> None:
         self.suite, self.scene, self._clock = suite, Scene(suite, task), clock
         self.env = suite.make(task)
-        self.agent = loaded.agent(seed=seed, keys=[task])
+        self.agent = loaded.agent(seed=seed, tasks=[task])
         self.settings = Settings.of(self.agent)
         self.steps = 0
         self._witness = StepRecorder(self.agent)
