@@ -57,10 +57,8 @@ class Loaded:
         if demonstrations:
             memory = memory if isinstance(memory, Memory) else self.memory(memory or "ram:")
             memory.write(demonstrations)
-        target = Target(*self.card.target)
-        return Agent(
-            self.method, target, self.rule, seed, slots, autoreset_mode, tasks or keys, memory
-        )
+        target, tasks = Target(*self.card.target), tasks or keys
+        return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, tasks, memory)
 
     def memory(self, place: str | Path = "ram:", writing: bool = True) -> Memory:
         """Open a memory of this method's kind, in RAM or at a place such as a folder."""

@@ -48,7 +48,7 @@ def memory_of(method: Method) -> Memory:
 def agent_on(method: Method, memory: Memory | str | Path | None, **options: Any) -> Agent:
     env = TOY_GRID.make_vec(TASKS)
     mode = env.metadata["autoreset_mode"]
-    changes = {"slots": 2, "keys": TASKS, **options}
+    changes = {"slots": 2, "tasks": TASKS, **options}
     return Agent(method, Target(9.0), autoreset_mode=mode, memory=memory, **changes)
 
 
