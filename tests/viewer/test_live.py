@@ -229,9 +229,9 @@ def test_a_change_leaves_the_rest_as_it_is(conversation: Conversation) -> None:
         (f'{{"do": "start", "source": "{SOURCE}", "task": 12345}}', "has no task"),
         (f'{{"do": "start", "source": "{SOURCE}", "env": "dark-room-20x20"}}', "environment"),
         (f'{{"do": "start", "source": "{SOURCE}", "path": "/etc"}}', "unknown name"),
-        ('{"do": "advance"}', "nothing lives here"),
-        ('{"do": "change", "alpha": 1}', "nothing lives here"),
-        ('{"do": "change", "alpha": NaN}', "nothing lives here"),
+        ('{"do": "advance"}', "no agent acts"),
+        ('{"do": "change", "alpha": 1}', "no agent acts"),
+        ('{"do": "change", "alpha": NaN}', "no agent acts"),
         (" " * (MOST_CHARACTERS + 1), "characters"),
     ],
 )

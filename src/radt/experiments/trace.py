@@ -40,25 +40,25 @@ class Trace:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", encoding="utf-8")
         self.env, self.method, self.most, self.written = env, method, most, 0
-        self._witness: StepRecorder | None = None
+        self._recorder: StepRecorder | None = None
         self._cut = False
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Look at what every slot did; a trial is written when the next one begins."""
-        if self._witness is None:
-            self._witness = StepRecorder(agent).__enter__()
+        if self._recorder is None:
+            self._recorder = StepRecorder(agent).__enter__()
             self._write(header(agent, self.env, self.method))
         begun = agent.is_acting & (agent.trials.step == 0)
         for slot in begun.nonzero()[0].tolist():
-            self._finish(self._witness, slot)
-        self._witness.see(rewards)
+            self._finish(self._recorder, slot)
+        self._recorder.see(rewards)
 
     def close(self) -> None:
         """Write the trials that are left and close the file."""
-        if self._witness is not None:
-            for slot in range(self._witness.agent.slots):
-                self._finish(self._witness, slot)
-            self._witness.__exit__()
+        if self._recorder is not None:
+            for slot in range(self._recorder.agent.slots):
+                self._finish(self._recorder, slot)
+            self._recorder.__exit__()
         self._file.close()
 
     def _finish(self, recorder: StepRecorder, slot: int) -> None:
