@@ -43,7 +43,7 @@ from radt.envs.suite import success_threshold
 from radt.experiments.evaluate import Trials
 from radt.methods import Method
 from radt.metrics import Interval
-from radt.model.looking import attention_to_steps
+from radt.model.attention_weights import attention_to_steps
 from radt.model.policy import DecisionTransformer
 from radt.plots import style
 from radt.track import Tracker
