@@ -138,7 +138,7 @@ def test_auto_compares_every_key_of_a_small_memory(monkeypatch: pytest.MonkeyPat
     assert [faiss_indexes.choice(64, n) for n in (100, 101)] == ["flat", "faiss-ivf"]
     assert faiss_indexes.choice(128, 51) == "faiss-ivf"  # wider keys: sooner
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert isinstance(faiss_indexes.auto_index(64), FlatIndex)
+    assert type(faiss_indexes.auto_index(64)) is FlatIndex
 
 
 def test_faiss_is_asked_for_by_name_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

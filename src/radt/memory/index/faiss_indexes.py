@@ -55,32 +55,19 @@ class Finder(Protocol):
 Build = Callable[[KeyTable, int], Finder]  # an empty one, which may learn from the first rows
 
 
-class ApproximateIndex:
+class ApproximateIndex(FlatIndex):
     """Searches all partitions through a finder, and each alone exactly."""
 
     def __init__(self, width: int, build: Build, smallest: int, learns: bool = True) -> None:
         """Ask a finder when there are at least so many rows; one that `learns` is built anew."""
-        self.exact, self.build = FlatIndex(width), build
-        self.smallest, self.learns = smallest, learns
+        super().__init__(width)
+        self.build, self.smallest, self.learns = build, smallest, learns
         self.finder: Finder | None = None
         self.covered = 0  # rows that the finder knows
         self._built = (0, 0)  # for how many rows, and how often they had moved
 
-    def __len__(self) -> int:
-        return len(self.exact)
-
-    @property
-    def table(self) -> KeyTable:
-        """The keys themselves."""
-        return self.exact.table
-
-    def add(self, keys: Tensor, partition: Tensor, ids: Tensor | None = None) -> None:
-        """Add keys [n, d] with the partition [n] each belongs to and an id [n] each."""
-        self.exact.add(keys, partition, ids)
-
-    def remove(self, ids: Tensor) -> None:
-        """Remove keys by their ids [n]."""
-        self.exact.remove(ids)
+    def to(self, device: torch.device | str) -> None:
+        """Stay on the CPU, where a finder is."""
 
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
@@ -88,7 +75,7 @@ class ApproximateIndex:
         """Return relevance and ids, both [B, k], best first; absent: -inf and -1."""
         finder = self.follow() if partition is None and k <= MOST else None
         if finder is None:
-            return self.exact.search(queries, k, partition)
+            return super().search(queries, k, partition)
         check_queries(queries, k, None, self.table.width)
         directions = unit(queries.detach().cpu())  # [B, d]
         rows = torch.from_numpy(finder.search(directions.float().numpy(), FETCHED * k)[1])
@@ -96,7 +83,7 @@ class ApproximateIndex:
         behind = candidates(self.table, directions, k, slice(self.covered, self.table.size))
         relevance, ids = rerank(self.table, directions, torch.cat([rows, behind], 1), k)
         if (ids < 0).any():  # fewer were named than are asked for
-            return self.exact.search(queries, k)
+            return super().search(queries, k)
         return relevance, ids
 
     def follow(self) -> Finder | None:
