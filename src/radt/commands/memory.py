@@ -268,7 +268,7 @@ class MemoryImportVerb(ComputingVerb):
         """Cut and embed trajectories."""
         from radt.loading import load
         from radt.memory.demonstrations import as_task
-        from radt.memory.inputs import check_trajectories
+        from radt.memory.identity import check_trajectories
 
         if self.run is None:
             raise RunError(

@@ -1,6 +1,7 @@
 """Trajectories to fill a memory with before an agent's first trial: the paper's future work.
 
-They come from a dataset, a file of a user's own, or an environment that knows optimal actions.
+They come from a dataset, a file of a user's own, an environment that knows optimal actions, or a
+recording of what anybody does in a Gymnasium environment.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from radt.data.reader import Dataset, free_memory
 from radt.envs.suite import Oracle, TaskSuite
-from radt.memory.identity import MemoryMismatchError, StoreError
-from radt.memory.inputs import check_trajectories
+from radt.memory.identity import MemoryMismatchError, StoreError, check_trajectories
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
 
@@ -173,3 +174,41 @@ def _play(
 def as_task(trajectories: Sequence[Trajectory], task: int) -> list[Trajectory]:
     """Put all trajectories into one task, one after the other."""
     return [replace(each, task=task, episode=age) for age, each in enumerate(trajectories)]
+
+
+class Recording(gym.Wrapper[Any, Any, Any, Any]):
+    """Keeps every finished episode of an environment; one that is broken off is left out."""
+
+    def __init__(self, env: gym.Env[Any, Any], task: int = 0) -> None:
+        super().__init__(env)
+        self.task = task
+        self.episodes: list[Trajectory] = []
+        self._state: Any = None
+        self._steps: list[tuple[Any, Any, float]] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        self._state, info = self.env.reset(seed=seed, options=options)
+        self._steps = []
+        return self._state, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act, and write down where, what, and what it brought."""
+        state, reward, terminated, truncated, info = self.env.step(action)
+        self._steps.append((np.array(self._state), np.array(action), float(reward)))
+        self._state = state
+        if terminated or truncated:
+            states, actions, rewards = zip(*self._steps, strict=True)
+            number = len(self.episodes)
+            kept = np.stack(states), np.stack(actions), np.array(rewards, np.float32)
+            self.episodes.append(Trajectory(*kept, self.task, number))
+            self._steps = []
+        return state, float(reward), terminated, truncated, info
+
+    def save(self, path: str | Path) -> None:
+        """Write the finished episodes to an .npz file for `radt memory import`."""
+        if not self.episodes:
+            raise ValueError(f"no episode is finished yet, so there is nothing to save to {path}")
+        write_npz(Path(path), self.episodes)

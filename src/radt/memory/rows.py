@@ -21,10 +21,8 @@ from torch import Tensor
 
 from radt.data.store import value_problem
 from radt.decode import decode
-from radt.memory.chunks import blank, joined
-from radt.memory.entries import Entries
-from radt.memory.identity import Identity
-from radt.memory.inputs import MOST_TASKS
+from radt.memory.entries import Entries, blank, joined
+from radt.memory.identity import MOST_TASKS, Identity
 from radt.memory.store import GrowingColumns, NewEntries
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from radt.files import atomic_write
-from radt.memory.chunks import prefixes
 from radt.memory.embed import Embedder
+from radt.memory.entries import prefixes
 from radt.memory.folder.database import Database, create_database, damaged
 from radt.memory.folder.generations import database_path, files_of, remove_others, switch
 from radt.memory.folder.store import FolderStore

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from radt.files import atomic_write
-from radt.memory.chunks import blank
-from radt.memory.entries import Entries
+from radt.memory.entries import Entries, blank
 from radt.memory.folder.database import create_database
 from radt.memory.folder.verify import Findings
 from radt.memory.growing import GrowingRecord, GrowingTensor
