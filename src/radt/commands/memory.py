@@ -15,8 +15,8 @@ from radt.errors import RunError
 
 if TYPE_CHECKING:
     from radt.memory.folder.store import FolderStore
-    from radt.memory.folder.verify import Findings
     from radt.memory.postgres.store import PostgresStore
+    from radt.memory.rows import Findings
     from radt.spaces import TaskSpaces
     from radt.trajectory import Trajectory
 
@@ -82,25 +82,8 @@ def memory_values(store: FolderStore | PostgresStore) -> dict[str, Any]:
         "states": f"{spaces.state.kind} {spaces.state.shape}",
         "actions": f"{spaces.action.kind} {spaces.action.size}",
         "horizon": spaces.horizon,
-        **where(store),
+        **store.details(),
     }
-
-
-def where(store: FolderStore | PostgresStore) -> dict[str, Any]:
-    """Say how much room a memory takes where it lies, and who has made it."""
-    from radt.memory.folder.generations import files_of
-    from radt.memory.folder.store import FolderStore
-
-    if isinstance(store, FolderStore):
-        path, library = store.database.path, store.database.about.library
-        taken, database = sum(file.stat().st_size for file in files_of(path)), path.name
-    else:
-        from radt.memory.postgres import tables
-
-        database = store.server.schema
-        taken = store.server.run(lambda connection: tables.size(connection, database))
-        library = store.server.run(tables.read_about).library
-    return {"bytes": taken, "made_by": f"radt {library}", "database": database}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +225,7 @@ class MemoryImportVerb(ComputingVerb):
     @property
     def is_memory(self) -> bool:
         """Whether the source is another memory."""
-        from radt.memory.folder.generations import databases
+        from radt.memory.folder.store import databases
         from radt.memory.postgres import server_name
 
         if server_name(self.source) is not None:
