@@ -209,6 +209,11 @@ class RowStore(GrowingColumns):
 
     format: RowFormat
     state: State
+    place: str
+
+    def details(self) -> dict[str, Any]:
+        """Say how much room the memory takes (bytes), what made it, and in which database."""
+        raise NotImplementedError
 
     @property
     def identity(self) -> Identity:

@@ -15,11 +15,18 @@ from radt.files import atomic_write
 from radt.memory.embed import Embedder
 from radt.memory.entries import prefixes
 from radt.memory.folder.database import Database, create_database, damaged
-from radt.memory.folder.store import FolderStore, database_path, remove_others, size_of, switch
+from radt.memory.folder.store import (
+    FolderStore,
+    database_path,
+    databases,
+    remove_others,
+    size_of,
+    switch,
+)
 from radt.memory.identity import Identity, MemoryFileError, refuse_other
 from radt.memory.postgres import open_postgres, server_name
 from radt.memory.rows import Row, RowFormat, State
-from radt.memory.store import NewEntries, Store
+from radt.memory.store import NewEntries, open_store
 
 if TYPE_CHECKING:
     from radt.memory.postgres.store import PostgresStore
@@ -79,10 +86,32 @@ def read_exported(file: Path) -> tuple[Identity, NewEntries]:
 
 
 def read_memory(place: str) -> tuple[Identity, NewEntries]:
-    """Read all entries of a memory in a folder, or on a server: postgres:NAME."""
+    """Read all entries of a memory in a folder, on a server (postgres:NAME) or in one file."""
+    if Path(place).is_file():
+        return read_exported(Path(place))
     with contextlib.closing(open_reader(place)) as store:
         chunks = store.chunks(torch.arange(len(store.entries))[:, None])
         return store.identity, NewEntries(store.entries, store.keys, chunks)
+
+
+def is_memory(source: str) -> bool:
+    """Tell whether a source of entries is another memory."""
+    path = Path(source)
+    is_file = path.is_file() and path.suffix != ".npz"
+    return is_file or server_name(source) is not None or bool(databases(path))
+
+
+def import_memory(place: str, source: str) -> tuple[int, int]:
+    """Add another memory's entries with their keys; return how many were and are there.
+
+    Their trajectories get numbers that are free here.
+    """
+    identity, found = read_memory(source)
+    with contextlib.closing(open_store(place, identity)) as store:
+        before, (_, number) = len(store.entries), found.entries.episode.unique(return_inverse=True)
+        numbered = replace(found.entries, episode=number + store.episodes)
+        store.append(replace(found, entries=numbered))
+        return before, len(store.entries)
 
 
 def open_reader(place: str | Path) -> FolderStore | PostgresStore:
@@ -90,13 +119,6 @@ def open_reader(place: str | Path) -> FolderStore | PostgresStore:
     if (name := server_name(place)) is not None:
         return open_postgres(name, None, writing=False)
     return FolderStore(Path(place), None, writing=False)
-
-
-def append_entries(store: Store, entries: NewEntries) -> None:
-    """Add another memory's entries; their trajectories get numbers that are free here."""
-    _, number = torch.unique(entries.entries.episode, return_inverse=True)
-    numbered = replace(entries.entries, episode=number + store.episodes)
-    store.append(replace(entries, entries=numbered))
 
 
 def _replace(store: FolderStore, identity: Identity, rows: Iterator[Row]) -> Sizes:

@@ -235,7 +235,7 @@ class PostgresStore(RowStore):
         )
 
 
-def verify_server(name: str) -> Findings:
+def look_through(name: str) -> Findings:
     """Read everything that the server holds of a memory, as it is at one moment."""
     place, schema = f"postgres:{name}", f"radt_{name}"
     with closing(Server(place, schema, read_address(), Patience())) as server:
