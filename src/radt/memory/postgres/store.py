@@ -219,7 +219,7 @@ class PostgresStore(RowStore):
         for row in found.values():
             self._whole(row, contents)
         missing = [id for id in ids if id not in found]
-        if missing and (lost := tables.lost(connection, missing)):
+        if missing and (lost := {*missing} - tables.forgotten(connection)):
             raise self._damaged(f"entries {some(lost)} are not there any more")
         return found
 
@@ -260,7 +260,7 @@ def _verified(connection: Connection) -> Findings:
         good |= {row.id for row in whole}
         if strange := tables.strange_directions(connection, format, whole):
             problems.append(f"entries {some(strange)} are searched by other keys than theirs")
-    expected, odd = check_ids(state, good, tables.forgotten(connection, since=0))
+    expected, odd = check_ids(state, good, tables.forgotten(connection))
     problems += odd
     if (count := tables.searched(connection)) != state.entries:
         problems.append(f"{state.entries} entries are expected, {count} are searched")
