@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from radt.memory.embed import Embedder, device_of
-from radt.memory.entries import EVICTIONS, Entries, deduplicate, key_start, stack, surplus
+from radt.memory.entries import EVICTIONS, Entries, deduplicate, prefixes, surplus
 from radt.memory.identity import Identity, MemoryFileError, check_trajectories
 from radt.memory.index import build_index
 from radt.memory.loop_erasure import loop_erased_trial
@@ -155,24 +155,15 @@ class Memory:
             entries, chunks = entries.rows(kept), chunks.rows(kept)
         if self.config.return_of == "chunk":
             entries = replace(entries, total_return=chunks.rewards.sum(1))
-        return NewEntries(entries, self.embed(trajectories, entries, first), chunks)
+        return NewEntries(entries, self._embed(entries, chunks), chunks)
 
-    def embed(
-        self, trajectories: Sequence[Trajectory], entries: Entries, offset: int = 0
-    ) -> Tensor:
-        """Return the keys g(tau_{t-C:t}) of entries; episode `offset` is the first trajectory."""
-        starts = key_start(entries.position, self.config.context_len)
-        prefixes = [
-            trajectories[int(episode) - offset].cut(int(start), int(position) + 1)
-            for episode, start, position in zip(
-                entries.episode, starts, entries.position, strict=True
-            )
-        ]
-        keys = [
-            self.embedder(stack(prefixes[at : at + AT_ONCE], self.spaces, self.config.context_len))
-            for at in range(0, len(prefixes), AT_ONCE)
-        ]
-        return torch.cat(keys) if keys else torch.zeros(0, self.embedder.width)
+    def _embed(self, entries: Entries, chunks: Batch) -> Tensor:
+        """Return the keys g(tau_{t-C:t}) of entries, [n, d]."""
+        if not len(entries):
+            return torch.zeros(0, self.embedder.width)
+        states = prefixes(chunks, entries, self.config.context_len)  # [n, C]
+        parts = torch.arange(len(entries)).split(AT_ONCE)
+        return torch.cat([self.embedder(states.rows(part)) for part in parts])
 
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
