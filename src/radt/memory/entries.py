@@ -131,7 +131,7 @@ def nothing(spaces: TaskSpaces, shape: torch.Size, context_len: int) -> Batch:
     return blank(spaces, rows, per_row * 2 * context_len)
 
 
-def joined(batch: Batch, mask: Tensor, shape: torch.Size) -> Batch:
+def concat_chunks(batch: Batch, mask: Tensor, shape: torch.Size) -> Batch:
     """Lay the k chunks of each of B queries one after the other: [B * k, L] -> [B, k * L]."""
     rows, per_row = shape
     columns = [getattr(batch, field.name) for field in fields(batch) if field.name != "mask"]

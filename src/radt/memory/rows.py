@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.decode import decode
-from radt.memory.entries import Entries, blank, joined
+from radt.memory.entries import Entries, blank, concat_chunks
 from radt.memory.identity import MOST_TASKS, Identity
 from radt.memory.store import GrowingColumns, NewEntries
 from radt.spaces import TaskSpaces
@@ -235,7 +235,7 @@ class RowStore(GrowingColumns):
         rows, places = self._whole_rows(sorted({*there})) if there else {}, iter(there)
         chosen = [rows.get(next(places)) if id >= 0 else None for id in wanted.tolist()]
         batch = self.format.chunks(chosen)
-        return joined(batch, batch.mask, ids.shape)
+        return concat_chunks(batch, batch.mask, ids.shape)
 
     def _whole_rows(self, numbers: list[int]) -> dict[int, Row]:
         """Read rows with their contents by number; those that others have removed are left out."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.data.reader import Dataset
-from radt.memory.entries import Entries, blank, cut, joined, nothing, stack
+from radt.memory.entries import Entries, blank, concat_chunks, cut, nothing, stack
 from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import Identity
 from radt.memory.index import Index
@@ -207,7 +207,7 @@ class RamStore(GrowingColumns):
         if not len(self.entries):
             return nothing(self.spaces, ids.shape, self.context_len)
         batch = self.all_chunks.rows(ids.clamp_min(0).flatten())
-        return joined(batch, batch.mask & (ids.flatten() >= 0)[:, None], ids.shape)
+        return concat_chunks(batch, batch.mask & (ids.flatten() >= 0)[:, None], ids.shape)
 
     def refresh(self) -> None:
         """Nobody else writes here."""
@@ -265,7 +265,7 @@ class DatasetStore:
         )
         room = torch.arange(2 * self.context_len)
         within = room < (self.entries.stop - self.entries.start)[known][:, None]
-        return joined(batch, within & (ids.flatten() >= 0)[:, None], ids.shape)
+        return concat_chunks(batch, within & (ids.flatten() >= 0)[:, None], ids.shape)
 
 
 def cut_trials(
