@@ -21,11 +21,17 @@ from radt.experiments import demonstrations as experiment
 from radt.experiments import questions
 from radt.icl import in_context_learning
 from radt.loading import Loaded
-from radt.memory.demonstrations import SourceError, as_task, from_dataset, from_npz, from_oracle
+from radt.memory.demonstrations import (
+    Recording,
+    SourceError,
+    as_task,
+    from_dataset,
+    from_npz,
+    from_oracle,
+)
 from radt.memory.folder.store import FolderStore
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
-from radt.memory.recording import Recording
 from radt.methods import Method
 from tests.contracts.method import build_method, card_of, toy_dataset
 from tests.toys import TOY_GRID, TOY_REACH

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radt.memory.entries import Entries
-from radt.memory.evict import EVICTIONS, surplus
+from radt.memory.entries import EVICTIONS, Entries, surplus
 from radt.memory.memory import Memory, MemoryConfig
 from radt.registry import UnknownNameError
 from radt.trajectory import Trajectory

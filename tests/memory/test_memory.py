@@ -17,8 +17,8 @@ from torch import Tensor
 from radt.envs.suite import TaskSuite
 from radt.files import seal
 from radt.memory import memory_file as module
-from radt.memory.chunks import stack
 from radt.memory.embed import DecisionTransformerEmbedder, device_of
+from radt.memory.entries import stack
 from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
 from radt.memory.loop_erasure import loop_erased_trial

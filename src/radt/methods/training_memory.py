@@ -16,7 +16,7 @@ from radt.memory.index import build_index, group
 from radt.memory.memory import MemoryConfig
 from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, retrieve
 from radt.memory.reweight import UTILITIES, reweight
-from radt.memory.store_dataset import DatasetStore
+from radt.memory.store import DatasetStore
 from radt.methods.method import Progress
 from radt.methods.transforms import truncate_chunks
 from radt.methods.windows import up_to
