@@ -233,7 +233,7 @@ def test_the_same_keys_give_the_same_noise_whatever_the_method(
 ) -> None:
     chosen = []
     for name, keys in (("dt", (7, 9)), ("ra-dt", (7, 9)), ("dt", (9, 7))):
-        agent = agent_for(name, slots=2, keys=keys, seed=3)
+        agent = agent_for(name, slots=2, tasks=keys, seed=3)
         monkeypatch.setattr(agent.actor, "decide", lambda trials, slots: torch.zeros(len(slots), 3))
         actions = []
         for step in range(30):

@@ -22,7 +22,7 @@ import radt
 from radt import cli
 from radt.checkpoint import read_tensors
 from radt.commands import doctor
-from radt.commands.look import EnvsVerb
+from radt.commands.envs_config import EnvsVerb
 from radt.data.stats import sparkline
 from radt.demo import Demo, grid_view, play
 from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite

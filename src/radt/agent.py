@@ -21,7 +21,7 @@ from torch import Tensor
 
 from radt.memory.identity import MemoryMismatchError, refuse_other
 from radt.memory.memory import Memory
-from radt.methods.method import Keeps, Method, Shares
+from radt.methods.method import Method, SavesState, UsesSharedMemory
 from radt.methods.trials import RunningTrials
 from radt.old_names import translated
 from radt.trajectory import Retrieval
@@ -105,21 +105,21 @@ class Agent:
         seed: int = 0,
         slots: int | None = None,
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
-        keys: Sequence[int] | None = None,
+        tasks: Sequence[int] | None = None,
         memory: Memory | str | Path | None = None,
     ) -> None:
         """Put a method to work.
 
-        `slots=None` is one environment with plain numbers in and out. `keys` name the random
-        streams of the slots, so that a slot draws the same noise whoever runs beside it. A
-        `memory`, or the place of one, is used instead of an empty one and outlives the agent: each
-        slot uses the task of it that its key names, and begins with what is known there.
+        `slots=None` is one environment with plain numbers in and out. `tasks` are the ids of the
+        tasks in the slots: each has a random stream of its own, so that its noise does not depend
+        on other slots. A `memory`, or the place of one, is used instead of an empty one and
+        outlives the agent: each slot reads and writes the entries of its task.
         """
         self.method, self.target, self.rule, self.seed = method, target, rule or ActionRule(), seed
         self.single = slots is None
         self.slots = slots or 1
         self.autoreset_mode = autoreset_mode
-        self.keys = list(range(self.slots)) if keys is None else list(keys)
+        self.tasks = list(range(self.slots)) if tasks is None else list(tasks)
         self.actor = method.actor(self.slots)
         self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)
@@ -131,6 +131,11 @@ class Agent:
         self._decided: Tensor | None = None  # [B, A] logits of the slots that acted last
         self._may_act, self._may_observe = True, False  # one after the other, in turn
         self.start_task()
+
+    @property
+    def keys(self) -> list[int]:
+        """An older name of `tasks`."""
+        return self.tasks
 
     @property
     def memory(self) -> Memory | None:
@@ -243,7 +248,7 @@ class Agent:
         names = ("trial", "solved", *EXPLORED, "tasks_started")
         progress = (*(getattr(trials, name) for name in names[:-1]), self._tasks_started)
         tensors = [torch.from_numpy(column) for column in progress]
-        kept = self.actor.kept() if isinstance(self.actor, Keeps) else {}
+        kept = self.actor.kept() if isinstance(self.actor, SavesState) else {}
         owner = dict(zip(names, tensors, strict=True)) | kept
         self._needs_memory().save(Path(path), owner)
 
@@ -255,7 +260,7 @@ class Agent:
                 f"{path} was not saved by an agent of {self.slots} slots; build an agent with as "
                 f"many slots as it has ({len(progress.get('trial', ()))})"
             )
-        if isinstance(self.actor, Keeps):
+        if isinstance(self.actor, SavesState):
             self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
@@ -270,18 +275,18 @@ class Agent:
     def _share(self, memory: Memory | str | Path) -> Memory:
         """Let the actor use a memory that was given, once it fits."""
         own = self._needs_memory()
-        if not isinstance(self.actor, Shares):
+        if not isinstance(self.actor, UsesSharedMemory):
             raise ValueError(f"the method {self.method.name} cannot share a memory")
         shared = memory if isinstance(memory, Memory) else own.at(memory)
         refuse_other(shared.store.place, shared.identity(), own.identity())
-        self.actor.share(shared, np.array(self.keys, dtype=np.int64))
+        self.actor.share(shared, np.array(self.tasks, dtype=np.int64))
         return shared
 
     def _recall(self, memory: Memory, slots: NDArray[np.int64]) -> None:
         """Know which tasks were solved before: they need no exploration."""
         memory.refresh()
         for slot in slots.tolist():
-            earned = memory.of_task(self.keys[slot]).total_return
+            earned = memory.of_task(self.tasks[slot]).total_return
             self.trials.solved[slot] = bool((earned > self.method.spaces.solved_above).any())
 
     def _needs_memory(self) -> Memory:
@@ -295,7 +300,7 @@ class Agent:
             return
         targets = np.zeros(len(slots), dtype=np.float32)
         for row, slot in enumerate(slots.tolist()):
-            name = (self.seed, self.keys[slot], self._tasks_started[slot], self.trials.trial[slot])
+            name = (self.seed, self.tasks[slot], self._tasks_started[slot], self.trials.trial[slot])
             rng = np.random.default_rng([int(part) for part in name])
             targets[row] = rng.normal(self.target.mean, self.target.std)
             self.trials.noise[slot] = rng.random(self.trials.noise.shape[1:])

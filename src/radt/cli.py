@@ -17,14 +17,14 @@ from radt.commands import (
     bench,
     compare,
     data,
+    demo_view,
     doctor,
+    envs_config,
     evaluate,
     hub,
-    look,
     memory,
     report,
     runs,
-    watch,
 )
 from radt.commands.flags import Verb, say
 from radt.errors import RadtError, RunError
@@ -94,9 +94,10 @@ An environment, embedder or method of your own, each in one file that registers 
         "hub": Menu(
             "Share runs and datasets: push, pull.", {"push": hub.PushVerb, "pull": hub.PullVerb}
         ),
-        "envs": look.EnvsVerb,
+        "envs": envs_config.EnvsVerb,
         "config": Menu(
-            "Look at configs: show, diff.", {"show": look.ShowVerb, "diff": look.DiffVerb}
+            "Look at configs: show, diff.",
+            {"show": envs_config.ShowVerb, "diff": envs_config.DiffVerb},
         ),
         "doctor": doctor.DoctorVerb,
         "bench": Menu(
@@ -110,8 +111,8 @@ An environment, embedder or method of your own, each in one file that registers 
                 "distributed": bench.BenchDistributedVerb,
             },
         ),
-        "demo": watch.DemoVerb,
-        "view": watch.ViewVerb,
+        "demo": demo_view.DemoVerb,
+        "view": demo_view.ViewVerb,
     },
 )
 STYLE = (FlagCreatePairsOff, OmitArgPrefixes, DisallowNone)

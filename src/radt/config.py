@@ -1,7 +1,8 @@
 """One tree of frozen dataclasses per run, and where each of its values came from.
 
-The defaults are the paper's. A budget, a method's preset, a JSON file and `--set a.b=c` are laid
-over them in this order; each layer is a nested dictionary, and the whole is decoded once, strictly.
+The defaults are the paper's hyper-parameters; model sizes come from the budget. A budget, a
+method's preset, a JSON file and `--set a.b=c` are laid over them in this order; each layer is a
+nested dictionary, and the whole is decoded once, strictly.
 """
 
 from __future__ import annotations

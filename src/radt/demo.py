@@ -52,7 +52,7 @@ def play(demo: Demo, console: Console | None = None) -> ICLResult:
     """Roll out the agent's trials, drawn on a console if one is given."""
     env = demo.suite.make_vec(demo.tasks)
     mode = env.metadata["autoreset_mode"]
-    agent = demo.loaded.agent(len(demo.tasks), demo.seed, mode, keys=demo.tasks)
+    agent = demo.loaded.agent(len(demo.tasks), demo.seed, mode, tasks=demo.tasks)
     with contextlib.closing(env):
         if console is None:
             return in_context_learning(agent, env, demo.trials, demo.seed)

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from radt.agent import Agent
 
-Watcher = Callable[[int, Agent, NDArray[Any], NDArray[Any]], None]  # step, agent, obs, rewards
+StepCallback = Callable[[int, Agent, NDArray[Any], NDArray[Any]], None]  # step, agent, obs, rewards
 
 
 class Observer(Protocol):
-    """Looks on while trials are rolled out, and keeps what it saw."""
+    """Records something while trials are rolled out."""
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
-        """Look after each step, before the agent observes what it brought."""
+        """Record after each step, before the agent observes what it brought."""
         ...
 
 
@@ -32,9 +32,9 @@ class ICLResult:
     first_reward: NDArray[np.int64]  # [task, trial] step, -1 where none
 
 
-def env_seed(seed: int, key: int) -> int:
+def env_seed(seed: int, task: int) -> int:
     """Draw the seed of a task's environment, a stream of its own for every run and task."""
-    return int(np.random.default_rng([seed, key]).integers(1 << 31))
+    return int(np.random.default_rng([seed, task]).integers(1 << 31))
 
 
 def in_context_learning(
@@ -42,7 +42,7 @@ def in_context_learning(
     env: gym.vector.VectorEnv[Any, Any, Any],
     trials: int,
     seed: int,
-    after_step: Watcher | None = None,
+    after_step: StepCallback | None = None,
     after_trial: Callable[[ICLResult, int], None] | None = None,
 ) -> ICLResult:
     """Roll out N trials of each task, starting with an empty memory (Algorithm 1).
@@ -57,7 +57,7 @@ def in_context_learning(
     returns = np.zeros((env.num_envs, trials))
     first_reward = np.full((env.num_envs, trials), -1)
     result = ICLResult(returns, first_reward)
-    seeds = [env_seed(seed, key) for key in agent.keys]
+    seeds = [env_seed(seed, task) for task in agent.tasks]
     obs, _ = env.reset(seed=seeds)  # type: ignore[arg-type]  # line 3
     step = 0
     while (finished := int(agent.trials.trial.min())) < trials:  # line 2

@@ -27,7 +27,7 @@ MOST_WARMUP = 5  # the warm-up takes at most one update in so many
 
 @dataclass(frozen=True)
 class LearnConfig:
-    """How a policy is trained; the defaults are the paper's but for the number of updates."""
+    """How a policy is trained; the defaults are the paper's for grid-worlds."""
 
     updates: int = 100_000
     batch_size: int = 128
@@ -98,8 +98,7 @@ def learn(
 ) -> None:
     """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15).
 
-    Of a `group` every
-    process calls this with the same data.
+    In a process `group`, every process calls this with the same data.
     """
     policy = method.networks["policy"]
     adam = optimiser(policy, config)
@@ -139,7 +138,7 @@ def _update(
     policy = method.networks["policy"].train()
     rng = np.random.default_rng([seed, update])
     examples = method.draw(config.batch_size, rng)
-    # Dropout has no generator of its own, and the rows of each process drop others.
+    # Dropout has no generator of its own; each process has its own mask.
     torch.manual_seed(int(rng.integers(1 << 62)) + group.rank)
     loss = compute(examples)
     group.backward(loss)
@@ -152,7 +151,7 @@ def _update(
 
 
 def _save(policy: nn.Module, adam: torch.optim.AdamW, done: int, path: Path) -> None:
-    """Write weights and moments; the rest of the state follows from how far we are."""
+    """Write what training resumes from; the checkpoint is written by experiments/train.py."""
     tensors = {f"policy.{name}": value for name, value in policy.state_dict().items()}
     for name, weight in policy.named_parameters():
         state = adam.state.get(weight, {})

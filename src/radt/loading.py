@@ -43,20 +43,22 @@ class Loaded:
         slots: int | None = None,
         seed: int = 0,
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
-        keys: Sequence[int] | None = None,
+        tasks: Sequence[int] | None = None,
         memory: Memory | str | Path | None = None,
         demonstrations: Sequence[Trajectory] = (),
+        keys: Sequence[int] | None = None,
     ) -> Agent:
         """Put the method to work in one environment, or in `slots` of them side by side.
 
         Memories are empty, or the one that is given: it stays when the agent goes (see `Agent`).
-        `demonstrations` are written to it first, each for the slot whose key is its `task`.
+        `demonstrations` are written to it first, each for the slot of its `task`. `keys` is an
+        older name of `tasks`.
         """
         if demonstrations:
             memory = memory if isinstance(memory, Memory) else self.memory(memory or "ram:")
             memory.write(demonstrations)
-        target = Target(*self.card.target)
-        return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, keys, memory)
+        target, tasks = Target(*self.card.target), tasks or keys
+        return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, tasks, memory)
 
     def memory(self, place: str | Path = "ram:", writing: bool = True) -> Memory:
         """Open a memory of this method's kind, in RAM or at a place such as a folder."""

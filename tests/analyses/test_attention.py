@@ -148,7 +148,7 @@ class Twin:
         before = len(self.keeper.kept)
         self.keeper.after_step(step, agent, obs, rewards)
         for moments in self.keeper.kept[before:]:
-            slots = torch.tensor([agent.keys.index(task) for task in moments.task.tolist()])
+            slots = torch.tensor([agent.tasks.index(task) for task in moments.task.tolist()])
             held = agent.actor._held.chunks.rows(slots)  # type: ignore[attr-defined]
             self.shown |= set(held.mask.sum(1).tolist())
             assert torch.equal(held.mask, moments.chunk.mask)

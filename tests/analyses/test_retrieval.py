@@ -38,7 +38,7 @@ class Plain:
                 entries, now = memory.entries, int(agent.trials.trial[slot])
                 relevance = float(retrieval.relevance[row, places[0]])
                 earned, age = float(entries.total_return[entry]), int(entries.age[entry])
-                self.lines.append((agent.keys[slot], now, relevance, earned, now - age))
+                self.lines.append((agent.tasks[slot], now, relevance, earned, now - age))
 
 
 def test_the_columns_are_those_of_the_agents_own_searches() -> None:

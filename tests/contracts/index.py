@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from radt.memory.index import Index, NumpyIndex
+from radt.memory.index import Index
+from tests.memory.numpy_index import NumpyIndex
 
 MakeIndex = Callable[[int], Index]
 WIDTH = 4

@@ -156,7 +156,7 @@ def roll_out(
         rule,
         slots=len(tasks),
         autoreset_mode=env.metadata["autoreset_mode"],
-        keys=tasks,
+        tasks=tasks,
     )
     result = in_context_learning(agent, env, trials, seed=0)
     env.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from radt.memory.chunks import stack
+from radt.memory.entries import stack
 from radt.memory.store import Chunks
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory

@@ -11,7 +11,7 @@ import pytest
 from radt.data.manifest import DataError
 from radt.data.minari import from_minari, to_minari
 from radt.envs.suite import TaskSuite
-from radt.memory.inputs import check_trajectories
+from radt.memory.identity import check_trajectories
 from tests.toys import TOYS, histories
 
 

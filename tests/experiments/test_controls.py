@@ -53,15 +53,14 @@ def test_what_came_out_is_written_and_printed(
 
 
 @pytest.mark.parametrize("name", ["ad", "dpt", "ra-dt"])
-def test_who_does_not_count_is_lent_counts(name: str) -> None:
+def test_a_method_without_an_exploration_bonus_is_given_one(name: str) -> None:
     method = build_method(name, TOY_GRID.spaces)
     made = dict(controls(method, method))
     assert ("nothing remembered" in made) == (name == "ra-dt")
     assert "nothing counted" not in made
-    lived = [
-        roll_out(each, TOY_GRID, TOY_GRID.train_tasks) for each in (method, made["lent counts"])
-    ]
-    plain, counted = (actions for _, actions, _ in lived)
+    both = method, made["with exploration bonus"]
+    rolled = [roll_out(each, TOY_GRID, TOY_GRID.train_tasks) for each in both]
+    plain, counted = (actions for _, actions, _ in rolled)
     assert (plain[0] == counted[0]).all()  # nothing is tried yet
     assert (plain != counted).any()
 

@@ -16,7 +16,7 @@ from radt.experiments.provenance import Stopwatch, measured
 from radt.experiments.run import Run, RunError, collect
 from radt.experiments.trace import tracing
 from radt.experiments.train import train_run
-from radt.memory.language import settle
+from radt.memory.language import flush_embeddings
 from radt.methods import METHODS, Method
 from tests.experiments.small import assert_same_tensors, small_config, use_toys
 from tests.toys import TOY_GRID
@@ -84,7 +84,7 @@ def test_embeddings_are_those_of_the_trials_and_not_of_measuring(
     counts: list[dict[str, float]] = []
 
     def watched(run: Run, method: Method) -> dict[str, object]:
-        counts.append(settle(getattr(method, "embedder", None)))
+        counts.append(flush_embeddings(getattr(method, "embedder", None)))
         return measured(run, method)
 
     monkeypatch.setattr(evaluation, "measured", watched)

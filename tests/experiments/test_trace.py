@@ -39,7 +39,7 @@ def traced(
         Target(5.0),
         slots=len(TASKS),
         autoreset_mode=mode,
-        keys=TASKS,
+        tasks=TASKS,
     )
     env = unequal_envs(TASKS, mode)
     trace = Trace(folder / "deep" / "trace.jsonl", "unequal", **limits)
@@ -134,7 +134,7 @@ def test_watching_changes_nothing(tmp_path: Path) -> None:
         Target(5.0),
         slots=len(TASKS),
         autoreset_mode=AutoresetMode.SAME_STEP,
-        keys=TASKS,
+        tasks=TASKS,
     )
     result = in_context_learning(alone, unequal_envs(TASKS, AutoresetMode.SAME_STEP), 4, seed=0)
     for row, task in enumerate(TASKS):

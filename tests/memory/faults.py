@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from radt.memory.chunks import stack
+from radt.memory.entries import stack
 from radt.memory.folder.rewrite import compact
 from radt.memory.folder.store import FolderStore
 from radt.memory.identity import MemoryFileError

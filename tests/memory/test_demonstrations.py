@@ -21,11 +21,17 @@ from radt.experiments import demonstrations as experiment
 from radt.experiments import questions
 from radt.icl import in_context_learning
 from radt.loading import Loaded
-from radt.memory.demonstrations import SourceError, as_task, from_dataset, from_npz, from_oracle
+from radt.memory.demonstrations import (
+    Recording,
+    SourceError,
+    as_task,
+    from_dataset,
+    from_npz,
+    from_oracle,
+)
 from radt.memory.folder.store import FolderStore
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
-from radt.memory.recording import Recording
 from radt.methods import Method
 from tests.contracts.method import build_method, card_of, toy_dataset
 from tests.toys import TOY_GRID, TOY_REACH
@@ -48,7 +54,7 @@ def memory_of(method: Method) -> Memory:
 def agent_on(method: Method, memory: Memory | str | Path | None, **options: Any) -> Agent:
     env = TOY_GRID.make_vec(TASKS)
     mode = env.metadata["autoreset_mode"]
-    changes = {"slots": 2, "keys": TASKS, **options}
+    changes = {"slots": 2, "tasks": TASKS, **options}
     return Agent(method, Target(9.0), autoreset_mode=mode, memory=memory, **changes)
 
 
@@ -56,7 +62,7 @@ def test_an_agent_is_shown_episodes_before_its_first_trial(method: Method, tmp_p
     shown = from_dataset(toy_dataset(TOY_GRID, tmp_path / "data"), TOY_GRID.spaces, (1, 2), 1)
     loaded = Loaded(method, card_of(method, "ra-dt"), tmp_path)
     for place in (None, tmp_path / "m"):
-        agent = loaded.agent(keys=[2], memory=place, demonstrations=shown)
+        agent = loaded.agent(tasks=[2], memory=place, demonstrations=shown)
         agent.start_task()  # what was shown stays
         assert agent.memory is not None
         assert agent.memory.entries.task.unique().tolist() == [1, 2]

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radt.memory.entries import Entries
-from radt.memory.evict import EVICTIONS, surplus
+from radt.memory.entries import EVICTIONS, Entries, surplus
 from radt.memory.memory import Memory, MemoryConfig
 from radt.registry import UnknownNameError
 from radt.trajectory import Trajectory
@@ -51,7 +50,7 @@ def test_the_oldest_go_first_and_of_equal_returns_the_oldest() -> None:
     assert surplus(entries, 1, EVICTIONS["lowest-return"]).tolist() == [0, 1, 1, 1, 0, 1]
 
 
-@pytest.mark.parametrize("index", ["flat", "numpy", "auto"])
+@pytest.mark.parametrize("index", ["flat", "auto"])
 @pytest.mark.parametrize("name", EVICTIONS.names())
 def test_a_full_memory_never_finds_what_it_forgot(name: str, index: str) -> None:
     config = MemoryConfig(context_len=4, top_l=50, capacity=7, evict=name, index=index)

@@ -16,31 +16,23 @@ from radt.memory.index import (
     GRID,
     INDEXES,
     FlatIndex,
-    NumpyIndex,
     best_first,
     build_index,
     exact,
     group,
 )
 from tests.contracts import index as contract
+from tests.memory.numpy_index import NumpyIndex
 
 
 @pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", INDEXES.names())
+@pytest.mark.parametrize("name", [*INDEXES.names(), "the referee"])
 def test_contract(name: str, check: Callable[[contract.MakeIndex], None]) -> None:
-    check(INDEXES[name])
+    check(NumpyIndex if name == "the referee" else INDEXES[name])
 
 
-def off_the_cpu(width: int) -> FlatIndex:
-    """A flat index that believes its keys to be elsewhere: it takes the way of a GPU."""
-    index = FlatIndex(width)
-    index.table.on_cpu = False
-    return index
-
-
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
-def test_contract_off_the_cpu(check: Callable[[contract.MakeIndex], None]) -> None:
-    check(off_the_cpu)
+def test_a_config_that_names_the_numpy_index_still_finds_the_same() -> None:
+    assert INDEXES["numpy"] is FlatIndex
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -60,7 +52,7 @@ def test_only_exact_search_in_torch_leaves_the_cpu() -> None:
     flat = build_index("flat", 4, "meta")
     assert isinstance(flat, FlatIndex)
     assert flat.table.device.type == "meta"
-    for name in set(INDEXES.names()) - {"flat"}:
+    for name in set(INDEXES.names()) - {"flat", "numpy"}:
         make = partial(build_index, name, device="meta")
         assert contract.filled(make, torch.eye(3)).search(torch.eye(3), 1)[1].T.tolist() == [
             [0, 1, 2]
@@ -90,28 +82,23 @@ def searches(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     )
 
 
-@pytest.mark.parametrize("few", [exact.FEW, 4], ids=["all exactly", "single precision first"])
+@pytest.mark.parametrize("short", [exact.SHORT, 4], ids=["partitions at once", "one by one"])
 @settings(max_examples=60)
 @given(search=searches())
-def test_flat_equals_its_numpy_twin_exactly(search, few: int) -> None:
+def test_flat_equals_its_numpy_twin_exactly(search, short: int) -> None:
     keys, partition, queries, asked, k = search
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "FEW", few)
-        patch.setattr(exact, "SHORT", few)
-        patch.setattr(exact, "ALONE", few)
+        patch.setattr(exact, "SHORT", short)
         patch.setattr(exact, "BLOCK", 16)
+        patch.setattr(exact, "GROUP", 2)
         flat = contract.filled(FlatIndex, keys, partition)
         twin = contract.filled(NumpyIndex, keys, partition)
         for part in (None, asked):
             contract.assert_same(flat.search(queries, k, part), twin.search(queries, k, part))
 
 
-@pytest.mark.parametrize("many", [exact.MANY, 1 << 20], ids=["few ties", "too many ties"])
 @pytest.mark.parametrize(("count", "each"), [(300, 10), (5000, 10), (5000, 2500)])
-def test_flat_equals_its_numpy_twin_where_most_keys_tie(
-    count: int, each: int, many: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exact, "MANY", many)
+def test_flat_equals_its_numpy_twin_where_most_keys_tie(count: int, each: int) -> None:
     distinct = torch.randn(count // each, 16)
     keys = distinct[torch.randint(len(distinct), (count,))]  # every key so many times
     queries = torch.cat([distinct[:4], torch.randn(4, 16)])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from radt.memory.index import INDEXES, FlatIndex, NumpyIndex, faiss_indexes
-from radt.memory.index.approximate import ApproximateIndex
+from radt.memory.index import INDEXES, ApproximateIndex, FlatIndex, Index, faiss_indexes
 from tests.contracts import index as contract
+from tests.memory.numpy_index import NumpyIndex
 
 NAMES = ["faiss-hnsw", "faiss-ivf"]
 
@@ -35,35 +34,34 @@ def on_a_curved_sheet(count: int, width: int = 32) -> Tensor:
     return torch.tanh(torch.randn(count, 4) @ turn)
 
 
-def built(name: str, keys: Tensor) -> Any:
+def mostly_equal(count: int) -> Tensor:
+    distinct = on_a_curved_sheet(count // 50)
+    equal = distinct[torch.randint(len(distinct), (count * 4 // 5,))]
+    return torch.cat([equal, on_a_curved_sheet(count - len(equal))])[torch.randperm(count)]
+
+
+def built(name: str, keys: Tensor) -> ApproximateIndex:
     index = contract.filled(INDEXES[name], keys, torch.arange(len(keys)) % 7)
     assert isinstance(index, ApproximateIndex)
-    index.follow()
+    assert index.follow() is not None
     return index
 
 
-def recall(index: ApproximateIndex, exact: FlatIndex, queries: Tensor, k: int) -> float:
+def recall(index: Index, exact: Index, queries: Tensor, k: int) -> float:
     last = exact.search(queries, k)[0][:, -1:]
     return float((index.search(queries, k)[0] >= last - 1e-6).float().mean())
 
 
+@pytest.mark.parametrize("kind", [on_a_curved_sheet, mostly_equal])
 @pytest.mark.parametrize("name", NAMES)
-def test_nearly_all_neighbours_are_found(name: str) -> None:
-    keys, queries = on_a_curved_sheet(2000), on_a_curved_sheet(60)
-    index, exact = built(name, keys), contract.filled(FlatIndex, keys)
-    assert index.finder is not None
-    assert recall(index, exact, queries, 50) >= 0.95
-    assert recall(index, exact, queries, 300) >= 0.95  # more than lists were measured for
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nearly_all_neighbours_are_found_where_most_keys_are_equal(name: str) -> None:
-    distinct = on_a_curved_sheet(40)
-    keys = torch.cat([distinct[torch.randint(40, (1600,))], on_a_curved_sheet(400)])
-    keys = keys[torch.randperm(2000)]
+def test_nearly_all_neighbours_are_found(name: str, kind: Callable[[int], Tensor]) -> None:
+    keys = kind(5000)
     index, exact = built(name, keys), contract.filled(FlatIndex, keys)
     queries = keys[:60] + 0.1 * keys[60:120]
-    assert recall(index, exact, queries, 50) >= 0.95
+    for k in (10, 50, 100):
+        assert recall(index, exact, queries, k) >= 0.97
+    wanted = faiss_indexes.MOST + 1
+    contract.assert_same(index.search(queries, wanted), exact.search(queries, wanted))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,6 +101,17 @@ def test_it_is_built_anew_when_many_were_removed(name: str) -> None:
     assert (index.search(queries, 50)[1] % 2 == 1).all()
 
 
+def test_where_all_that_a_finder_names_were_removed_every_key_is_compared() -> None:
+    keys = on_a_curved_sheet(1000)
+    index, query = built("faiss-hnsw", keys), keys[:1]
+    gone = index.search(query, 100)[1][0].sort().values
+    index.remove(gone)
+    left = torch.arange(1000)[~torch.isin(torch.arange(1000), gone)]
+    exact = NumpyIndex(keys.shape[1])
+    exact.add(keys[left], torch.zeros_like(left), left)
+    contract.assert_same(index.search(query, 10), exact.search(query, 10))
+
+
 def test_lists_are_made_anew_only_when_there_are_many_more_keys() -> None:
     keys = on_a_curved_sheet(256)
     index = INDEXES["faiss-ivf"](keys.shape[1])
@@ -113,42 +122,23 @@ def test_lists_are_made_anew_only_when_there_are_many_more_keys() -> None:
         finders.append(index.follow())
     assert finders[0] is None
     assert finders[1] is finders[2] is not finders[3]
-    assert [faiss_indexes.lists_for(4096), faiss_indexes.lists_for(1 << 22)] == [512, 16384]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_who_was_measured_to_find_too_little_is_not_asked(name: str) -> None:
-    keys, queries = on_a_curved_sheet(300), on_a_curved_sheet(5)
-    index = built(name, keys)
-    index.finder.found = 0.94
-    index.finder.raw = None
-    exact = contract.filled(FlatIndex, keys)
-    contract.assert_same(index.search(queries, 7), exact.search(queries, 7))
 
 
 def test_auto_compares_every_key_of_a_small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    (most, _), *_ = faiss_indexes.TABLE
-    assert most is not None
-    assert faiss_indexes.auto_plan(64, most) is None
-    assert faiss_indexes.auto_plan(64, most + 1) == faiss_indexes.ivf_plan(most + 1)
-    assert faiss_indexes.choice(512, most // 8) == "flat"
-    assert faiss_indexes.choice(512, most // 8 + 1) == "faiss-ivf"  # wider keys: sooner
+    monkeypatch.setattr(faiss_indexes, "COMPARED", 100 * 64)
+    keys, zeros = on_a_curved_sheet(300, width=64), torch.zeros(300, dtype=torch.int64)
+    index = faiss_indexes.auto_index(64)
+    assert isinstance(index, ApproximateIndex)
+    index.add(keys[:100], zeros[:100])
+    assert index.follow() is None
+    index.add(keys[100:], zeros[100:])
+    assert index.follow() is not None
+    exact = contract.filled(FlatIndex, keys)
+    contract.assert_same(index.search(keys[:9], 5), exact.search(keys[:9], 5))
+    assert [faiss_indexes.choice(64, n) for n in (100, 101)] == ["flat", "faiss-ivf"]
+    assert faiss_indexes.choice(128, 51) == "faiss-ivf"  # wider keys: sooner
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert faiss_indexes.auto_index(64).plan(10**7) is None
-
-
-def test_auto_changes_its_mind_as_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = ((10, "flat"), (100, "faiss-hnsw"), (None, "faiss-ivf"))
-    monkeypatch.setattr(faiss_indexes, "TABLE", table)
-    keys = on_a_curved_sheet(300, width=64)
-    index, zeros, kinds = faiss_indexes.auto_index(64), torch.zeros(300, dtype=torch.int64), []
-    for part in (slice(0, 10), slice(10, 100), slice(100, 300)):
-        index.add(keys[part], zeros[part])
-        kinds.append(type(index.follow()).__name__)
-    assert kinds == ["NoneType", "SmallWorld", "InvertedLists"]
-    contract.assert_same(
-        index.search(keys[:9], 5), contract.filled(FlatIndex, keys).search(keys[:9], 5)
-    )
+    assert type(faiss_indexes.auto_index(64)) is FlatIndex
 
 
 def test_faiss_is_asked_for_by_name_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

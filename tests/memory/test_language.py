@@ -12,7 +12,7 @@ import torch
 
 from radt.memory import language
 from radt.memory.embed import EMBEDDERS
-from radt.memory.language import LanguageEmbedder, LanguageOptions, settle
+from radt.memory.language import LanguageEmbedder, LanguageOptions, flush_embeddings
 from radt.memory.language_model import (
     KNOWN,
     MINILM,
@@ -275,12 +275,12 @@ def test_settling_writes_and_counts_what_a_language_model_embedded(home: Path) -
     embedder = tiny_embedder(GRID, cache_most=1000)
     for _ in range(2):
         embedder(contract.prefixes(GRID))
-    counts = settle(embedder)
+    counts = flush_embeddings(embedder)
     assert counts.pop("seconds") > 0
     assert (counts.pop("from_disk"), counts.pop("seconds_saved")) == (0, 0.0)
     assert counts == dict.fromkeys(("hits", "misses", "computed"), contract.ROWS)
     assert list((home / "embeddings" / embedder.fingerprint).iterdir())
-    assert settle(None) == {}
+    assert flush_embeddings(None) == {}
 
 
 def test_it_can_be_moved_before_and_after_it_is_loaded() -> None:

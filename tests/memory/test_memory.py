@@ -17,8 +17,8 @@ from torch import Tensor
 from radt.envs.suite import TaskSuite
 from radt.files import seal
 from radt.memory import memory_file as module
-from radt.memory.chunks import stack
 from radt.memory.embed import DecisionTransformerEmbedder, device_of
+from radt.memory.entries import stack
 from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
 from radt.memory.loop_erasure import loop_erased_trial
@@ -248,7 +248,7 @@ def test_a_memory_of_another_agent_is_refused(tmp_path: Path) -> None:
 
 def test_searching_may_change_when_a_memory_is_loaded(tmp_path: Path) -> None:
     filled().save(tmp_path / "m.safetensors")
-    memory = new_memory(index="numpy", top_k=1, alpha=0.0)
+    memory = new_memory(index="flat", top_k=1, alpha=0.0)
     memory.load(tmp_path / "m.safetensors")
     assert len(memory) == 18
 

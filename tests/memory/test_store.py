@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from radt.envs.suite import TaskSuite
-from radt.memory.chunks import stack
-from radt.memory.store_dataset import DatasetStore
+from radt.memory.entries import stack
+from radt.memory.store import DatasetStore
 from radt.trajectory import Trajectory
 from tests.contracts import store as contract
 from tests.memory.stores import KINDS, identity, keys_of, open_kind, some_trajectories, write

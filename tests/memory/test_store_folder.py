@@ -15,9 +15,13 @@ import torch
 
 from radt.envs.suite import TaskSuite
 from radt.memory import rows
-from radt.memory.folder.generations import Acknowledged, acknowledge, read_acknowledged
 from radt.memory.folder.rewrite import compact, export, read_exported, read_memory
-from radt.memory.folder.store import FolderStore
+from radt.memory.folder.store import (
+    Acknowledged,
+    FolderStore,
+    acknowledge,
+    read_acknowledged,
+)
 from radt.memory.folder.verify import repair, verify
 from radt.memory.identity import (
     Identity,

@@ -14,8 +14,12 @@ import torch
 
 from radt.memory.demonstrations import SourceError, from_dataset, from_npz, write_npz
 from radt.memory.folder.verify import verify
-from radt.memory.identity import MemoryMismatchError
-from radt.memory.inputs import MOST_TASKS, BadTrajectoryError, check_trajectories
+from radt.memory.identity import (
+    MOST_TASKS,
+    BadTrajectoryError,
+    MemoryMismatchError,
+    check_trajectories,
+)
 from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.store import open_store
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces

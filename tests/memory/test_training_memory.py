@@ -71,13 +71,13 @@ def every_step(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def chosen_ids(
-    memory: TrainingMemory, episode: np.ndarray, asked_at: np.ndarray, seed: int = 0
+    memory: TrainingMemory, episode: np.ndarray, query_step: np.ndarray, seed: int = 0
 ) -> Tensor:
     """Return the ids whose chunks are retrieved, [B, k]."""
     seen: list[Tensor] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory.store, "chunks", seen.append)
-        memory.retrieve_for(episode, asked_at, np.random.default_rng(seed))
+        memory.retrieve_for(episode, query_step, np.random.default_rng(seed))
     return seen[0]
 
 
@@ -112,20 +112,20 @@ def test_nothing_at_or_after_the_query_changes_what_is_retrieved(
         changed[task] = list(lived[task])
         changed[task][age] = with_another_future(suite, lived[task][age], step, rng)
         other_data = write_toys(tmp_path / f"other-{step}", suite, changed)
-        episode, asked_at = np.full(20, row), np.full(20, step)
-        one = memory.retrieve_for(episode, asked_at, np.random.default_rng(1))
+        episode, query_step = np.full(20, row), np.full(20, step)
+        one = memory.retrieve_for(episode, query_step, np.random.default_rng(1))
         other = build(other_data, tokens, min_length=3, **options)
-        assert_same_steps(one, other.retrieve_for(episode, asked_at, np.random.default_rng(1)))
+        assert_same_steps(one, other.retrieve_for(episode, query_step, np.random.default_rng(1)))
         assert torch.equal(
-            chosen_ids(memory, episode, asked_at), chosen_ids(other, episode, asked_at)
+            chosen_ids(memory, episode, query_step), chosen_ids(other, episode, query_step)
         )
 
 
 def test_what_came_before_the_query_does_change_it(build: Build, dataset: Dataset) -> None:
     memory = build()
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     everyone = np.ones(len(episode), bool)
-    queries = memory._queries(episode, asked_at, everyone, np.random.default_rng(0))
+    queries = memory._queries(episode, query_step, everyone, np.random.default_rng(0))
     assert len(queries.vectors.unique(dim=0)) == len(queries.vectors)
 
 
@@ -142,13 +142,13 @@ def test_keys_equal_those_that_an_agent_would_write(build: Build, dataset: Datas
 
 
 def chosen_plainly(
-    memory: TrainingMemory, episode: np.ndarray, asked_at: np.ndarray, seed: int
+    memory: TrainingMemory, episode: np.ndarray, query_step: np.ndarray, seed: int
 ) -> list[list[int]]:
     """Choose for one query after the other, candidate by candidate, as the paper tells it."""
     rng, training, config = np.random.default_rng(seed), memory.training, memory.config
     entries, top_k = memory.store.entries, config.top_k
-    short = asked_at < training.min_length
-    queries = memory._queries(episode, asked_at, ~short, rng)
+    short = query_step < training.min_length
+    queries = memory._queries(episode, query_step, ~short, rng)
     places = iter(rng.random((int(short.sum()), top_k)))
     unseen = rng.random(len(episode)) < training.context_dropout
     cosine = similarity(unit(queries.vectors), unit(memory.keys))  # [B, N]
@@ -197,28 +197,28 @@ def test_the_choice_equals_a_plain_loop(
 
 
 def test_the_own_trajectory_is_never_retrieved(build: Build, dataset: Dataset) -> None:
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     for options in ({}, {"min_length": 6}, {"own_task_only": True}, {"alpha": 0.0}):
-        ids = chosen_ids(build(**options), episode, asked_at)
+        ids = chosen_ids(build(**options), episode, query_step)
         found = build(**options).store.entries.episode[ids.clamp_min(0)]
         assert not ((found == torch.from_numpy(episode)[:, None]) & (ids >= 0)).any()
 
 
 def test_task_utility_prefers_the_own_task(build: Build, dataset: Dataset) -> None:
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     memory = build(alpha=10.0, top_k=1, top_l=100)
-    ids = chosen_ids(memory, episode, asked_at)[:, 0]
+    ids = chosen_ids(memory, episode, query_step)[:, 0]
     tasks = torch.from_numpy(dataset.episodes.task[episode])
     assert torch.equal(memory.store.entries.task[ids], tasks)
     own = build(own_task_only=True, top_k=1)
-    assert torch.equal(own.store.entries.task[chosen_ids(own, episode, asked_at)[:, 0]], tasks)
+    assert torch.equal(own.store.entries.task[chosen_ids(own, episode, query_step)[:, 0]], tasks)
 
 
 def test_candidates_above_the_cut_off_are_never_chosen(build: Build, dataset: Dataset) -> None:
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     memory = build(cut_off=0.9)
     queries = memory._queries(
-        episode, asked_at, np.ones(len(episode), bool), np.random.default_rng(0)
+        episode, query_step, np.ones(len(episode), bool), np.random.default_rng(0)
     )
     found = memory.search(queries)
     assert (found.verdict == Verdict.TOO_SIMILAR).any()
@@ -240,29 +240,29 @@ class Counting:
 
 
 def test_early_queries_are_not_embedded_but_drawn(build: Build, dataset: Dataset) -> None:
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     memory = build(min_length=5)
     memory.embedder = counting = Counting(memory)  # type: ignore[assignment]
-    ids = chosen_ids(memory, episode, asked_at)
-    assert counting.rows == (asked_at >= 5).sum()
-    early = ids[torch.from_numpy(asked_at < 5)]
-    tasks = torch.from_numpy(dataset.episodes.task[episode[asked_at < 5]])[:, None]
+    ids = chosen_ids(memory, episode, query_step)
+    assert counting.rows == (query_step >= 5).sum()
+    early = ids[torch.from_numpy(query_step < 5)]
+    tasks = torch.from_numpy(dataset.episodes.task[episode[query_step < 5]])[:, None]
     drawn = memory.store.entries.task[early.clamp_min(0)]
     assert ((drawn == tasks) | (early < 0)).all()
     assert len(early.unique()) > 0.8 * len(memory.store.entries)
-    plain = chosen_ids(build(), episode, asked_at)
-    late = torch.from_numpy(asked_at >= 5)
+    plain = chosen_ids(build(), episode, query_step)
+    late = torch.from_numpy(query_step >= 5)
     assert torch.equal(ids[late], plain[late])
 
 
 def test_query_dropout_leaves_state_tokens_out_of_queries_only(
     build: Build, dataset: Dataset
 ) -> None:
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     memory = build(query_dropout=0.3)
     assert torch.equal(memory.keys, build().keys)
     memory.embedder = counting = Counting(memory)  # type: ignore[assignment]
-    chosen_ids(memory, episode, asked_at)
+    chosen_ids(memory, episode, query_step)
     assert counting.dropped.float().mean().item() == pytest.approx(0.3, abs=0.05)
 
 
@@ -272,11 +272,11 @@ def test_queries_without_a_single_token_still_get_an_answer(build: Build, datase
 
 
 def test_blended_queries_move_to_random_keys(build: Build, dataset: Dataset) -> None:
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     for blend in (0.0, 0.5, 1.0):
         memory, everyone = build(blend=blend), np.ones(len(episode), bool)
-        mixed = memory._queries(episode, asked_at, everyone, np.random.default_rng(0)).vectors
-        plain = build()._queries(episode, asked_at, everyone, np.random.default_rng(0)).vectors
+        mixed = memory._queries(episode, query_step, everyone, np.random.default_rng(0)).vectors
+        plain = build()._queries(episode, query_step, everyone, np.random.default_rng(0)).vectors
         if blend < 1:
             other = (mixed - blend * plain) / (1 - blend)
             apart = (other[:, None] - memory.keys[None]).abs().amax(2)  # [B, N]
@@ -289,9 +289,9 @@ def test_blended_queries_move_to_random_keys(build: Build, dataset: Dataset) -> 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_some_windows_read_no_context(build: Build, dataset: Dataset, share: float) -> None:
-    episode, asked_at = (np.tile(numbers, 4) for numbers in every_step(dataset))
+    episode, query_step = (np.tile(numbers, 4) for numbers in every_step(dataset))
     memory = build(context_dropout=share)
-    batch = memory.retrieve_for(episode, asked_at, np.random.default_rng(0))
+    batch = memory.retrieve_for(episode, query_step, np.random.default_rng(0))
     assert batch.mask.shape == (len(episode), 2 * 8)
     without = (~batch.mask.any(1)).float().mean().item()
     assert without == pytest.approx(share, abs=0.06 if share == 0.5 else 0)
@@ -314,9 +314,9 @@ def test_a_narrower_search_tells_how_many_choices_it_changes(
     some = build(own_task_only=True, top_k=1)
     assert 0 < some.sizes[name] < 1
     assert some.sizes[name] == build(own_task_only=True, top_k=1).sizes[name]
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     everyone = np.ones(len(episode), bool)
-    queries = some._queries(episode, asked_at, everyone, np.random.default_rng(0))
+    queries = some._queries(episode, query_step, everyone, np.random.default_rng(0))
     wide, narrow = (some.search(queries, only).chosen for only in (False, True))
     share = (wide != narrow).any(1).float().mean().item()
     assert some.sizes[name] == pytest.approx(share, abs=0.12)  # a sample of the same steps
@@ -353,11 +353,11 @@ def test_tasks_without_an_entry_find_nothing_of_their_own(build: Build, dataset:
     best_elsewhere = dataset.episodes.total_return[~last].max()
     if best_elsewhere <= dataset.episodes.total_return[last].max():
         best_elsewhere = np.sort(dataset.episodes.total_return)[-2]
-    episode, asked_at = every_step(dataset)
+    episode, query_step = every_step(dataset)
     for floor in (float(best_elsewhere) - 1e-3, 1e9):  # one task is left, then none
         for min_length in (0, 100):
             memory = build(store_above=floor, min_length=min_length, blend=0.5)
-            batch = memory.retrieve_for(episode, asked_at, np.random.default_rng(0))
+            batch = memory.retrieve_for(episode, query_step, np.random.default_rng(0))
             assert batch.mask.shape == (len(episode), 2 * 8)
             if floor == 1e9:
                 assert not batch.mask.any()

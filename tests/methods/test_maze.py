@@ -98,5 +98,5 @@ def test_every_method_learns_and_acts_in_mazes(name: str, dataset: Dataset) -> N
     method.loss(method.draw(4, np.random.default_rng(0))).backward()
     env = SUITE.make_vec([300, 301])
     mode = env.autoreset_mode
-    agent = Agent(method, Target(3.0), slots=2, autoreset_mode=mode, keys=[300, 301])
+    agent = Agent(method, Target(3.0), slots=2, autoreset_mode=mode, tasks=[300, 301])
     assert in_context_learning(agent, env, trials=2, seed=0).returns.shape == (2, 2)

@@ -137,7 +137,7 @@ def test_an_agent_lives_as_one_that_reads_its_windows_anew(name: str, mode: Auto
     lives, tasks = [], (0, 1, 2, 5)
     for anew in (False, True):
         method = build_method(name, UNEQUAL, {**OPTIONS[name], "window_step": 3})
-        agent = Agent(method, Target(5.0), slots=len(tasks), autoreset_mode=mode, keys=tasks)
+        agent = Agent(method, Target(5.0), slots=len(tasks), autoreset_mode=mode, tasks=tasks)
         env = unequal_envs(tasks, mode)
         window: MovingWindow = agent.actor.window  # type: ignore[attr-defined]
         with window.read_anew() if anew else nullcontext():

@@ -48,7 +48,7 @@ def test_the_film_shows_what_was_measured(tmp_path: Path, method: str, env: str)
     rule = run.config.evaluate.rule
     trials = Trials(run.suite, (80, task), 2, rule, run.config.seed)
     measured = roll_out(actor, trials, Tracker()).returns[1]
-    agent = Agent(actor, Target(*run.suite.target_return), rule, run.config.seed, keys=[task])
+    agent = Agent(actor, Target(*run.suite.target_return), rule, run.config.seed, tasks=[task])
     filmed = film(
         agent, run.suite.make(task, "rgb_array"), 2, env_seed(run.config.seed, task), {1, 2}
     )

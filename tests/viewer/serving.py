@@ -51,7 +51,7 @@ def write_run(folder: Path, suite: TaskSuite = SCRIPTED, method: str = "ra-dt") 
         Target(*suite.target_return),
         slots=len(suite.eval_tasks),
         autoreset_mode=env.metadata["autoreset_mode"],
-        keys=suite.eval_tasks,
+        tasks=suite.eval_tasks,
     )
     with closing(env), tracing(folder / "trace.jsonl", suite.name, method) as trace:
         assert trace is not None

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from radt import cli
-from radt.commands.watch import open_privately
+from radt.commands.demo_view import open_privately
 from radt.viewer.server import listen
 
 

@@ -56,7 +56,7 @@ def trials(events: list[dict[str, Any]]) -> dict[int, dict[str, list[Any]]]:
 
 def test_what_is_shown_is_what_a_plain_agent_lives_through(loaded: Loaded, run: LiveRun) -> None:
     lived = trials([event for size in (1, 7, 4, 12, 6) for event in run.advance(size)])
-    agent, env = loaded.agent(seed=0, keys=[TASK]), SCRIPTED.make(TASK)
+    agent, env = loaded.agent(seed=0, tasks=[TASK]), SCRIPTED.make(TASK)
     for trial in (0, 1):
         obs, _ = env.reset(seed=env_seed(0, TASK) if trial == 0 else None)
         for step in range(HORIZON):
@@ -229,9 +229,9 @@ def test_a_change_leaves_the_rest_as_it_is(conversation: Conversation) -> None:
         (f'{{"do": "start", "source": "{SOURCE}", "task": 12345}}', "has no task"),
         (f'{{"do": "start", "source": "{SOURCE}", "env": "dark-room-20x20"}}', "environment"),
         (f'{{"do": "start", "source": "{SOURCE}", "path": "/etc"}}', "unknown name"),
-        ('{"do": "advance"}', "nothing lives here"),
-        ('{"do": "change", "alpha": 1}', "nothing lives here"),
-        ('{"do": "change", "alpha": NaN}', "nothing lives here"),
+        ('{"do": "advance"}', "no agent acts"),
+        ('{"do": "change", "alpha": 1}', "no agent acts"),
+        ('{"do": "change", "alpha": NaN}', "no agent acts"),
         (" " * (MOST_CHARACTERS + 1), "characters"),
     ],
 )

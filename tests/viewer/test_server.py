@@ -131,7 +131,7 @@ def test_live_runs_are_bounded_and_make_room_again(runs: Path) -> None:
         for _ in range(200):
             with page.websocket_connect(LIVE) as welcome:
                 welcome.send_text('{"do": "advance"}')
-                if "nothing lives here" in welcome.receive_json()["message"]:
+                if "no agent acts" in welcome.receive_json()["message"]:
                     return
             time.sleep(0.01)
         pytest.fail("the place of a page that left is never given to another")

@@ -43,7 +43,7 @@ from radt.envs.suite import success_threshold
 from radt.experiments.evaluate import Trials
 from radt.methods import Method
 from radt.metrics import Interval
-from radt.model.looking import attention_to_steps
+from radt.model.attention_weights import attention_to_steps
 from radt.model.policy import DecisionTransformer
 from radt.plots import style
 from radt.track import Tracker
@@ -196,7 +196,7 @@ class MomentKeeper:
                 recent=running.recent(slots, options.memory.context_len, options.window_step),
                 chunk=held.rows(torch.from_numpy(slots)),
                 action=torch.from_numpy(agent.actions[slots]).long(),
-                task=np.array(agent.keys)[slots],
+                task=np.array(agent.tasks)[slots],
                 trial=running.trial[slots].copy(),
                 step=running.step[slots].copy(),
                 earned=running.earned[slots].copy(),

@@ -127,7 +127,7 @@ class SearchKeeper:
             "best_earned": torch.stack(best),
             "ago": torch.from_numpy(agent.trials.trial[slots]) - entries.age[chosen],
         }
-        facts = {"task": np.array(agent.keys)[slots], "trial": agent.trials.trial[slots].copy()}
+        facts = {"task": np.array(agent.tasks)[slots], "trial": agent.trials.trial[slots].copy()}
         return facts | {name: column.numpy().astype(np.float64) for name, column in columns.items()}
 
     def _free_choice(self, agent: Agent, memory: Memory, slots: NDArray[np.int64]) -> Tensor:

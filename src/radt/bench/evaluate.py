@@ -89,7 +89,7 @@ def act_together(
     """Evaluate all tasks side by side, as `radt evaluate` does."""
     transcript = Transcript.empty(suite.spaces, len(tasks), trials)
     env = suite.make_vec(tasks)
-    agent = loaded.agent(len(tasks), seed, env.metadata["autoreset_mode"], keys=tasks)
+    agent = loaded.agent(len(tasks), seed, env.metadata["autoreset_mode"], tasks=tasks)
     _transcribe(agent, transcript, first_task=0)
     in_context_learning(agent, env, trials, seed)
     env.close()
@@ -102,7 +102,7 @@ def act_alone(
     """Act in one plain environment after the other, with the noise that each has beside others."""
     transcript = Transcript.empty(suite.spaces, len(tasks), trials)
     for row, task in enumerate(tasks):
-        agent = loaded.agent(seed=seed, keys=[task])
+        agent = loaded.agent(seed=seed, tasks=[task])
         _transcribe(agent, transcript, first_task=row)
         agent.start_task()
         env = suite.make(task)

@@ -41,7 +41,6 @@ from radt.experiments.run import RunError
 from radt.files import atomic_write
 from radt.loading import load, shipped
 from radt.memory.index import unit
-from radt.memory.index.approximate import TRUSTED
 from radt.memory.index.faiss_indexes import choice, faiss_library
 from radt.memory.memory import Memory
 from radt.spaces import TaskSpaces
@@ -270,8 +269,8 @@ def time_reads(
     one, its, start = queries.split(1), task.split(1), torch.zeros(1, dtype=torch.int64)
     directions = unit(queries).float().split(1)
     vectors = [direction.numpy() for direction in directions]
-    finder, (keys, _) = _finder(index), index.table.scaled(slice(None))
-    rows = [torch.from_numpy(index.table.rows_of(number)) for number in task.tolist()]
+    finder, (keys, _) = getattr(index, "finder", None), index.table.scaled(slice(None))
+    rows = [index.table.rows_of(number) for number in task.tolist()]
 
     def bare(at: int, among: Tensor) -> object:
         return (directions[at] @ among.T).topk(min(K, len(among)))
@@ -279,7 +278,7 @@ def time_reads(
     beside: tuple[dict[str, Search], ...] = (
         {
             "all": lambda at: memory.search(one[at], K),
-            "raw": lambda at: finder.raw(vectors[at], K) if finder else bare(at, keys),
+            "raw": lambda at: finder.search(vectors[at], K) if finder else bare(at, keys),
         },
         {
             "own": lambda at: memory.search(one[at], K, its[at]),
@@ -314,18 +313,12 @@ def taking_turns(ways: dict[str, Search], count: int) -> dict[str, NDArray[np.fl
 
 def described(index: Any) -> str:
     """Say how an index searches."""
-    finder = _finder(index)
+    finder = getattr(index, "finder", None)
     if finder is None:
         return "every key"
-    if hasattr(finder, "lists"):
-        return f"{finder.effort} of {finder.lists} lists, 1 byte per number, then exactly"
-    return f"graph, {finder.effort} nodes in sight, then exactly"
-
-
-def _finder(index: Any) -> Any:
-    """Return what an index asks before it compares exactly, if it asks anybody."""
-    finder = getattr(index, "finder", None)
-    return finder if finder is not None and finder.found >= TRUSTED else None
+    if hasattr(finder, "nprobe"):
+        return f"{finder.nprobe} of {finder.nlist} lists, 1 byte per number, then exactly"
+    return f"graph, {finder.hnsw.efSearch} nodes in sight, then exactly"
 
 
 def flat_against_faiss(

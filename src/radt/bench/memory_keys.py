@@ -180,7 +180,5 @@ def held_bytes(memory: Memory, index: Any) -> int:
     held: list[int] = []
     if (finder := getattr(index, "finder", None)) is not None:  # what Faiss would write, not kept
         faiss = faiss_library()
-        faiss.write_index(
-            finder.index, faiss.PyCallbackIOWriter(lambda part: held.append(len(part)))
-        )
+        faiss.write_index(finder, faiss.PyCallbackIOWriter(lambda part: held.append(len(part))))
     return int(index.table.nbytes) + beside + sum(held)

@@ -28,8 +28,7 @@ from radt.bench.memory_keys import K
 from radt.experiments.provenance import machine
 from radt.files import atomic_write
 from radt.loading import load, shipped
-from radt.memory.chunks import blank
-from radt.memory.entries import Entries
+from radt.memory.entries import Entries, blank
 from radt.memory.memory import Memory
 from radt.memory.postgres import open_postgres
 from radt.memory.store import NewEntries

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from radt.commands.data import find_dataset
-from radt.commands.flags import ComputingVerb, Verb
+from radt.commands.flags import Common, Verb
 from radt.errors import RunError
 
 if TYPE_CHECKING:
-    from radt.memory.folder.store import FolderStore
-    from radt.memory.folder.verify import Findings
-    from radt.memory.postgres.store import PostgresStore
+    from radt.memory.rows import RowStore
     from radt.spaces import TaskSpaces
     from radt.trajectory import Trajectory
 
-Folder = Annotated[Positional[Path], arg(metavar="DIR")]
 BACKUP = "Bring its schema, {schema}, back from a backup of the database"
 VACUUM = (
     "a server gives room back by itself (autovacuum); to shrink its files at once, let their owner "
     "run VACUUM FULL {schema}.entries, {schema}.directions"
 )
-
 ELSEWHERE = (
     "its keys are in use by others. Copy it to a folder with `radt memory import DIR postgres:NAME`"
     ", give the copy new keys, and import that into a memory with another name"
@@ -34,25 +31,34 @@ ELSEWHERE = (
 MINARI = "minari:"
 
 
-def refuse_server(place: Path, why: str) -> None:
-    """Refuse to do something to a memory on a server, and say what to do instead."""
-    from radt.memory.identity import StoreError
-    from radt.memory.postgres import server_name
+@dataclass(frozen=True, kw_only=True)
+class MemoryVerb(Verb):
+    """A verb about one memory."""
 
-    if (name := server_name(place)) is not None:
-        raise StoreError(f"postgres:{name}: " + why.replace("{schema}", f'"radt_{name}"'))
+    folder: Annotated[Positional[Path], arg(metavar="DIR")]
+    """The memory's folder; postgres:NAME for info, verify, export and import."""
+
+    def tell(self, values: Mapping[str, Any], said: str) -> None:
+        """Print the result."""
+        self.common.answer({"folder": str(self.folder), **values}, said)
+
+    def refuse_server(self, why: str) -> None:
+        """Refuse to do something to a memory on a server, and say what to do instead."""
+        from radt.memory.identity import StoreError
+        from radt.memory.postgres import server_name
+
+        if (name := server_name(self.folder)) is not None:
+            raise StoreError(f"postgres:{name}: " + why.replace("{schema}", f'"radt_{name}"'))
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryInfoVerb(Verb):
+class MemoryInfoVerb(MemoryVerb):
     """Print what is in a memory: entries, tasks, returns, bytes, and whose keys they are.
 
     Try:
       radt memory info memories/room
       radt memory info postgres:room
     """
-
-    folder: Folder  # the memory's folder, or postgres:NAME
 
     def execute(self) -> None:
         """Open the memory as a reader and print."""
@@ -64,7 +70,7 @@ class MemoryInfoVerb(Verb):
         self.common.answer(values, "\n".join(lines))
 
 
-def memory_values(store: FolderStore | PostgresStore) -> dict[str, Any]:
+def memory_values(store: RowStore) -> dict[str, Any]:
     """Say what is in a memory as plain values."""
     entries, identity, spaces = store.entries, store.identity, store.identity.spaces
     returns = entries.total_return
@@ -82,111 +88,75 @@ def memory_values(store: FolderStore | PostgresStore) -> dict[str, Any]:
         "states": f"{spaces.state.kind} {spaces.state.shape}",
         "actions": f"{spaces.action.kind} {spaces.action.size}",
         "horizon": spaces.horizon,
-        **where(store),
+        **store.details(),
     }
 
 
-def where(store: FolderStore | PostgresStore) -> dict[str, Any]:
-    """Say how much room a memory takes where it lies, and who has made it."""
-    from radt.memory.folder.generations import files_of
-    from radt.memory.folder.store import FolderStore
-
-    if isinstance(store, FolderStore):
-        path, library = store.database.path, store.database.about.library
-        taken, database = sum(file.stat().st_size for file in files_of(path)), path.name
-    else:
-        from radt.memory.postgres import tables
-
-        database = store.server.schema
-        taken = store.server.run(lambda connection: tables.size(connection, database))
-        library = store.server.run(tables.read_about).library
-    return {"bytes": taken, "made_by": f"radt {library}", "database": database}
-
-
 @dataclass(frozen=True, kw_only=True)
-class MemoryVerifyVerb(Verb):
+class MemoryVerifyVerb(MemoryVerb):
     """Read all of a memory and compare it with its checksums; name every damaged entry."""
-
-    folder: Folder  # the memory's folder, or postgres:NAME
 
     def execute(self) -> None:
         """Verify; damage is an error."""
+        from radt.memory.folder.verify import verify
         from radt.memory.identity import MemoryFileError
+        from radt.memory.postgres import server_name, verify_server
         from radt.memory.rows import some
 
-        found = look_through(self.folder)
+        name = server_name(self.folder)
+        found = verify(self.folder) if name is None else verify_server(name)
         if found.is_sound:
-            sound = f"[green]{self.folder} is whole[/]: {found.whole} entries"
-            self.common.answer({"folder": str(self.folder), **asdict(found)}, sound)
+            self.tell(asdict(found), f"[green]{self.folder} is whole[/]: {found.whole} entries")
             return
         lost = f"{len(found.lost)} entries are lost or damaged: {some(found.lost)}"
         problems = "; ".join([*([lost] if found.lost else []), *found.problems[:5]])
         damage = f"is damaged, {found.whole} entries are whole. {problems}"
-        refuse_server(self.folder, f"{damage}. {BACKUP}")
+        self.refuse_server(f"{damage}. {BACKUP}")
         raise MemoryFileError(
             f"{self.folder} {damage}. `radt memory repair {self.folder}` saves the whole ones"
         )
 
 
-def look_through(place: Path) -> Findings:
-    """Read all of a memory, in a folder or on a server."""
-    from radt.memory.folder.verify import verify
-    from radt.memory.postgres import explained_import, server_name
-
-    if (name := server_name(place)) is None:
-        return verify(place)
-    with explained_import():
-        from radt.memory.postgres.store import verify_server
-    return verify_server(name)
-
-
 @dataclass(frozen=True, kw_only=True)
-class MemoryRepairVerb(Verb):
+class MemoryRepairVerb(MemoryVerb):
     """Copy the whole entries of a damaged memory into a new database; keep the damaged one aside.
 
     The memory must not be in use.
     """
-
-    folder: Folder  # the memory's folder
 
     def execute(self) -> None:
         """Repair and say what was lost."""
         from radt.memory.folder.verify import repair
         from radt.memory.rows import some
 
-        refuse_server(self.folder, f"only folders are repaired. {BACKUP}")
+        self.refuse_server(f"only folders are repaired. {BACKUP}")
         done = repair(self.folder)
-        values = {"folder": str(self.folder), **asdict(done)}
-        if not done.aside:
-            self.common.answer(values, f"[green]{self.folder} is whole[/]: nothing to repair")
-            return
-        said = [f"{done.kept} entries are saved", f"{len(done.lost)} are lost"]
-        if done.lost:
-            said[-1] += f" ({some(done.lost)})"
-        if done.missing_writes:
-            said.append(f"nothing is known of the last {done.missing_writes} writes")
-        self.common.answer(values, f"{', '.join(said)}; the damaged files are in {done.aside}")
+        lost = f"{len(done.lost)} are lost" + (f" ({some(done.lost)})" if done.lost else "")
+        unknown = f", nothing is known of the last {done.missing_writes} writes"
+        said = (
+            f"{done.kept} entries are saved, {lost}{unknown if done.missing_writes else ''}; the "
+            f"damaged files are in {done.aside}"
+        )
+        whole = f"[green]{self.folder} is whole[/]: nothing to repair"
+        self.tell(asdict(done), said if done.aside else whole)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryCompactVerb(Verb):
+class MemoryCompactVerb(MemoryVerb):
     """Give back the room that forgotten entries take; the memory must not be in use."""
-
-    folder: Folder  # the memory's folder
 
     def execute(self) -> None:
         """Compact and say what it brought."""
         from radt.memory.folder.rewrite import compact
 
-        refuse_server(self.folder, VACUUM)
+        self.refuse_server(VACUUM)
         done = compact(self.folder)
         taken = f"{done.bytes_before:,} bytes before, {done.bytes_after:,} now"
-        values = {"folder": str(self.folder), **asdict(done)}
-        self.common.answer(values, f"{done.entries} entries: {taken}")
+        self.tell(asdict(done), f"{done.entries} entries: {taken}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryExportVerb(Verb):
+class MemoryExportVerb(MemoryVerb):
     """Write a memory as it is now to one file, also while it is in use.
 
     Try:
@@ -194,7 +164,6 @@ class MemoryExportVerb(Verb):
       radt memory export postgres:room room.memory
     """
 
-    folder: Folder  # the memory's folder, or postgres:NAME
     file: Annotated[Positional[Path], arg(metavar="FILE")]  # must not exist yet
 
     def execute(self) -> None:
@@ -202,12 +171,12 @@ class MemoryExportVerb(Verb):
         from radt.memory.folder.rewrite import export
 
         count = export(self.folder, self.file)
-        values = {"folder": str(self.folder), "file": str(self.file), "entries": count}
-        self.common.answer(values, f"{count} entries are in {self.file}")
+        values = {"file": str(self.file), "entries": count}
+        self.tell(values, f"{count} entries are in {self.file}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryImportVerb(ComputingVerb):
+class MemoryImportVerb(MemoryVerb):
     """Add demonstrations, or another memory, to a memory; make it if there is none.
 
     A source is the folder or environment of a dataset, an .npz file of your own trajectories
@@ -222,7 +191,7 @@ class MemoryImportVerb(ComputingVerb):
       radt memory import postgres:room memories/room
     """
 
-    folder: Folder  # the memory's folder, or postgres:NAME
+    common: Common = field(default_factory=Common)
     source: Annotated[Positional[str], arg(metavar="SOURCE")]
     """A dataset, an .npz file, minari:NAME, a memory (DIR, postgres:NAME) or an exported file."""
     run: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="")] = None
@@ -235,40 +204,20 @@ class MemoryImportVerb(ComputingVerb):
 
     def execute(self) -> None:
         """Read, check, embed and write."""
-        before, after = self.add_memory() if self.is_memory else self.add_trajectories()
-        values = {"folder": str(self.folder), "added": after - before, "entries": after}
-        self.common.answer(values, f"{after - before} entries are added, {after} are there now")
+        from radt.memory.folder.rewrite import import_memory, is_memory
 
-    @property
-    def is_memory(self) -> bool:
-        """Whether the source is another memory."""
-        from radt.memory.folder.generations import databases
-        from radt.memory.postgres import server_name
-
-        if server_name(self.source) is not None:
-            return True
-        source = Path(self.source)
-        is_file = source.is_file() and source.suffix != ".npz"
-        return is_file or (source.is_dir() and bool(databases(source)))
-
-    def add_memory(self) -> tuple[int, int]:
-        """Copy the entries of another memory with their keys."""
-        from radt.memory.folder.rewrite import append_entries, read_exported, read_memory
-        from radt.memory.store import open_store
-
-        is_file = Path(self.source).is_file()
-        read = read_exported(Path(self.source)) if is_file else read_memory(self.source)
-        identity, entries = read
-        with contextlib.closing(open_store(str(self.folder), identity)) as store:
-            before = len(store.entries)
-            append_entries(store, entries)
-            return before, len(store.entries)
+        if is_memory(self.source):
+            before, after = import_memory(str(self.folder), self.source)
+        else:
+            before, after = self.add_trajectories()
+        values = {"added": after - before, "entries": after}
+        self.tell(values, f"{after - before} entries are added, {after} are there now")
 
     def add_trajectories(self) -> tuple[int, int]:
         """Cut and embed trajectories."""
         from radt.loading import load
         from radt.memory.demonstrations import as_task
-        from radt.memory.inputs import check_trajectories
+        from radt.memory.identity import check_trajectories
 
         if self.run is None:
             raise RunError(
@@ -299,14 +248,14 @@ class MemoryImportVerb(ComputingVerb):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryReEmbedVerb(ComputingVerb):
+class MemoryReEmbedVerb(MemoryVerb):
     """Give all entries of a memory the keys of another embedder; it must not be in use.
 
     Try:
       radt memory re-embed memories/room --run runs/new
     """
 
-    folder: Folder  # the memory's folder
+    common: Common = field(default_factory=Common)
     run: Annotated[Path, arg(metavar="RUN")]
     """A run's folder or a checkpoint, whose embedder makes the new keys."""
 
@@ -315,8 +264,7 @@ class MemoryReEmbedVerb(ComputingVerb):
         from radt.loading import load
         from radt.memory.folder.rewrite import re_embed
 
-        refuse_server(self.folder, ELSEWHERE)
+        self.refuse_server(ELSEWHERE)
         with load(self.run, self.common.device).memory() as own:
             done = re_embed(self.folder, own.embedder, own.identity())
-        values: dict[str, Any] = {"folder": str(self.folder), **asdict(done)}
-        self.common.answer(values, f"{done.entries} entries have keys of {self.run} now")
+        self.tell(asdict(done), f"{done.entries} entries have keys of {self.run} now")

@@ -35,7 +35,7 @@ from radt.experiments.provenance import (
     read_log,
     updates_per_second,
 )
-from radt.experiments.run import RESULT, Run, build_for, conflicts, dataset_path, deciding
+from radt.experiments.run import RESULT, Run, build_for, conflicts, dataset_path, outcome_values
 from radt.experiments.train import train_run
 from radt.files import atomic_write
 from radt.methods import METHODS, build_method
@@ -308,7 +308,7 @@ def read_pace(file: Path, config: dict[str, Any]) -> Pace | None:
         return None
     content = json.loads(file.read_text())
     timed = any_config(content["config"], str(file)).to_json()  # with options that came later
-    if deciding(timed) != deciding(config):
+    if outcome_values(timed) != outcome_values(config):
         return None
     return decode(Pace, content["pace"], where=str(file))
 

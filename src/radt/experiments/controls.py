@@ -1,9 +1,7 @@
-"""What is the memory's, what the counts' and what the weights': one agent, changed in one part.
+"""Control experiments: one agent with an empty memory, without exploration bonus, or untrained.
 
-The same tasks, trials and random numbers each time; nothing is trained. An agent whose memory stays
-empty shows what its gains owe to the memory, one that does not count what it tried what they owe to
-the counts, and one with untrained weights what looking around alone finds. An agent that does not
-count by itself is lent the counts of `ra-dt+`, to tell what they would bring to another method.
+The same tasks, trials and random numbers each time; nothing is trained. A method that has no
+exploration bonus is given that of `ra-dt+`, to tell what it would bring to others.
 
     python -m radt.experiments.controls --env dark-room-10x10 --weights RUN [--out FILE]
 """
@@ -46,7 +44,7 @@ def controls(method: Method, blank: Method) -> Iterator[tuple[str, Method]]:
     if any(getattr(getattr(method, "options", None), name, 0.0) for name in COUNTS):
         yield "nothing counted", altered(method, options=dict.fromkeys(COUNTS, 0.0))
     else:
-        yield "lent counts", cast(Method, Counting(method))
+        yield "with exploration bonus", cast(Method, Counting(method))
     yield "untrained", blank
 
 

@@ -29,7 +29,7 @@ from radt.experiments.run import (
 from radt.experiments.trace import Trace
 from radt.files import atomic_write
 from radt.icl import ICLResult, Observer, in_context_learning
-from radt.memory.language import settle
+from radt.memory.language import flush_embeddings
 from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
 from radt.metrics import late_score, return_after_success, solved_by
@@ -66,7 +66,7 @@ def roll_out(
         seed=trials.seed,
         slots=len(trials.tasks),
         autoreset_mode=env.metadata["autoreset_mode"],
-        keys=trials.tasks,
+        tasks=trials.tasks,
         memory=memory,
     )
     tracker.start("evaluate", total=trials.count)
@@ -114,7 +114,7 @@ def evaluate_run(
             for place in config.evaluate.also_on
         }
     tracker.close()
-    embeddings = settle(getattr(method, "embedder", None)) or None  # before measuring adds its own
+    embedded = flush_embeddings(getattr(method, "embedder", None))  # before measuring adds its own
     record = {
         "experiment": "icl",
         "method": config.method,
@@ -125,7 +125,7 @@ def evaluate_run(
         "parameters": count_parameters(method),
         **measured(run, method),
         "context": asdict(method.context),
-        "embeddings": embeddings,
+        "embeddings": embedded or None,
         "threads": threads,
         "config": config.to_json(),
         "wall_seconds": watch.seconds,

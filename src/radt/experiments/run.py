@@ -34,7 +34,7 @@ from radt.version import code_version
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
 THREADS = "choices.json"  # an old name: once it held more
-RHYTHM = ("evaluate_every", "log_every", "save_every")
+INTERVALS = ("evaluate_every", "log_every", "save_every")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def claim(run: Run) -> None:
                 + "\nChoose another --out, or give the same options to go on with that run."
             )
         if before == run.config or (run.out / RESULT).exists():
-            return  # otherwise it goes on in another rhythm, and says so
+            return  # otherwise it goes on with other intervals, and says so
     content = json.dumps(run.config.to_json(), indent=2) + "\n"
     atomic_write(file, content.encode())
 
@@ -110,15 +110,19 @@ def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
         tested = any(_tested_on_data(config) for config in (before, now))
         unused = ("learn",) if tested else ("learn", "source", "collect")
     old, new = (
-        {name: value for name, value in deciding(config.to_json()).items() if name not in unused}
+        {
+            name: value
+            for name, value in outcome_values(config.to_json()).items()
+            if name not in unused
+        }
         for config in (before, now)
     )
     return differences(old, new)
 
 
-def deciding(config: dict[str, Any]) -> dict[str, Any]:
+def outcome_values(config: dict[str, Any]) -> dict[str, Any]:
     """Leave out of a config's values how often one looks, logs and saves: that decides nothing."""
-    learn = {name: value for name, value in config["learn"].items() if name not in RHYTHM}
+    learn = {name: value for name, value in config["learn"].items() if name not in INTERVALS}
     return config | {"learn": learn}
 
 

@@ -26,7 +26,7 @@ from radt.agent import Agent
 from radt.memory.memory import Memory
 from radt.memory.similarity import unit
 from radt.methods.decision_cache import MovingWindow
-from radt.model.looking import looking
+from radt.model.attention_weights import looking
 from radt.model.policy import DecisionTransformer
 from radt.trajectory import Retrieval
 

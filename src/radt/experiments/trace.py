@@ -40,25 +40,25 @@ class Trace:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", encoding="utf-8")
         self.env, self.method, self.most, self.written = env, method, most, 0
-        self._witness: StepRecorder | None = None
+        self._recorder: StepRecorder | None = None
         self._cut = False
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Look at what every slot did; a trial is written when the next one begins."""
-        if self._witness is None:
-            self._witness = StepRecorder(agent).__enter__()
+        if self._recorder is None:
+            self._recorder = StepRecorder(agent).__enter__()
             self._write(header(agent, self.env, self.method))
         begun = agent.is_acting & (agent.trials.step == 0)
         for slot in begun.nonzero()[0].tolist():
-            self._finish(self._witness, slot)
-        self._witness.see(rewards)
+            self._finish(self._recorder, slot)
+        self._recorder.see(rewards)
 
     def close(self) -> None:
         """Write the trials that are left and close the file."""
-        if self._witness is not None:
-            for slot in range(self._witness.agent.slots):
-                self._finish(self._witness, slot)
-            self._witness.__exit__()
+        if self._recorder is not None:
+            for slot in range(self._recorder.agent.slots):
+                self._finish(self._recorder, slot)
+            self._recorder.__exit__()
         self._file.close()
 
     def _finish(self, recorder: StepRecorder, slot: int) -> None:
@@ -70,7 +70,7 @@ class Trace:
             self._write({"cut": f"only whole trials of the first {self.most} steps are kept"})
             return
         self.written += len(part)
-        self._write(trial_line(recorder.agent.keys[slot], part, recorder.entries[slot]))
+        self._write(trial_line(recorder.agent.tasks[slot], part, recorder.entries[slot]))
 
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
@@ -93,7 +93,7 @@ def header(agent: Agent, env: str, method: str) -> dict[str, Any]:
         "radt_trace": VERSION,
         "env": env,
         "method": method or agent.method.name,
-        "tasks": list(agent.keys),
+        "tasks": list(agent.tasks),
         "verdicts": [verdict.name.lower() for verdict in Verdict],
     }
 

@@ -20,7 +20,7 @@ from radt.experiments.run import (
     to_device,
 )
 from radt.learn import learn
-from radt.memory.language import settle
+from radt.memory.language import flush_embeddings
 from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
 from radt.track import Tracker
@@ -71,7 +71,7 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
 
 def _log_embeddings(tracker: Tracker, method: Method, update: int) -> None:
     """Keep and count what a language model embedded until an update, keys and queries together."""
-    if counts := settle(getattr(method, "embedder", None)):
+    if counts := flush_embeddings(getattr(method, "embedder", None)):
         tracker.start("embed", total=update)
         tracker.log(update, **counts)
         tracker.finish()
@@ -83,7 +83,7 @@ def _prepared(tracker: Tracker, done: int, total: int) -> None:
 
 def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker) -> None:
     """Train the Decision Transformer whose hidden states become the method's keys."""
-    config, teacher = run.config, _teacher(run, method)
+    config, teacher = run.config, _embedder_trainer(run, method)
     teacher.prepare(dataset)
     short = replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
     file = run.out / EMBEDDER_STATE
@@ -91,8 +91,8 @@ def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker)
     method.networks["embedder"].load_state_dict(teacher.policy.state_dict())
 
 
-def _teacher(run: Run, method: Method) -> DT:
-    """Build what a learning embedder is a copy of; it sees as much as the method does."""
+def _embedder_trainer(run: Run, method: Method) -> DT:
+    """Build the Decision Transformer that is trained and copied into the embedder."""
     options = DTOptions(run.config.embedder.model, method.context.input_steps)
     teacher = DT(run.suite.spaces, options, run.config.seed)
     to_device(teacher, run.device)

@@ -1,23 +1,26 @@
 """Trajectories to fill a memory with before an agent's first trial: the paper's future work.
 
-They come from a dataset, a file of a user's own, or an environment that knows optimal actions.
+They come from a dataset, a file of a user's own, an environment that knows optimal actions, or a
+recording of what anybody does in a Gymnasium environment.
 """
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Collection, Sequence
+import itertools
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from radt.data.reader import Dataset, free_memory
+from radt.data.reader import Dataset
 from radt.envs.suite import Oracle, TaskSuite
-from radt.memory.identity import MemoryMismatchError, StoreError
-from radt.memory.inputs import check_trajectories
+from radt.memory.identity import MemoryMismatchError, StoreError, check_trajectories
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
 
@@ -73,27 +76,24 @@ def from_npz(path: Path, spaces: TaskSpaces) -> list[Trajectory]:
         )
     ends = np.cumsum(lengths)[:-1]
     steps = [np.split(arrays[name], ends) for name in ("states", "actions", "rewards")]
-    ages: dict[int, int] = {}
+    ages: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
     found = []
-    for task, *step in zip(tasks.tolist(), *steps, strict=True):
-        ages[task] = ages.get(task, -1) + 1
-        found.append(_trajectory(path, step, task, ages[task]))
+    for task, states, actions, rewards in zip(tasks.tolist(), *steps, strict=True):
+        age = next(ages[task])
+        try:
+            found.append(Trajectory(states, actions, rewards.astype(np.float32), task, age))
+        except (TypeError, ValueError) as error:
+            raise SourceError(f"{path}: episode {age} of task {task}: {error}") from error
     check_trajectories(found, spaces)
     return found
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file, if it is one and fits into RAM."""
+    """Read the arrays of a file."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(item.file_size for item in archive.infolist())
-        if size > free_memory():
-            raise SourceError(f"{path} unpacks to {size} bytes, more than is free; split it")
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files if name in (*ARRAYS, "tasks")}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, SourceError):
-            raise
+    except (OSError, ValueError, EOFError, TypeError, MemoryError, BadZipFile) as error:
         raise SourceError(f"{path} is no readable .npz file of plain arrays ({error})") from error
     if missing := [name for name in ARRAYS if name not in arrays]:
         raise SourceError(
@@ -104,14 +104,6 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     if len(set(counts.values())) != 1:
         raise SourceError(f"{path} must have as many states as actions and rewards, not {counts}")
     return arrays
-
-
-def _trajectory(path: Path, step: Sequence[NDArray[Any]], task: int, age: int) -> Trajectory:
-    try:
-        states, actions, rewards = step
-        return Trajectory(states, actions, rewards.astype(np.float32), task, age)
-    except (TypeError, ValueError) as error:
-        raise SourceError(f"{path}: episode {age} of task {task}: {error}") from error
 
 
 def write_npz(path: Path, trajectories: Sequence[Trajectory]) -> None:
@@ -135,41 +127,63 @@ def from_oracle(
     if not isinstance(suite, Oracle):
         raise SourceError(f"{suite.name} does not know what is best; give trajectories of your own")
     rng = np.random.default_rng([seed, task])
-    return [_play(suite, suite, task, episode, noise, rng) for episode in range(episodes)]
-
-
-def _play(
-    suite: TaskSuite,
-    oracle: Oracle,
-    task: int,
-    episode: int,
-    noise: float,
-    rng: np.random.Generator,
-) -> Trajectory:
-    env = suite.make(task)
-    state, _ = env.reset(seed=int(rng.integers(1 << 31)))
-    states, actions, over = [state], [], False
-    rewards: list[float] = []
-    while not over:
-        known = np.array([*rewards, 0.0], np.float32)
-        best = oracle.optimal_actions(task, np.stack(states), known)[-1]
-        random = int(rng.integers(suite.spaces.action.size))
-        action = random if rng.random() < noise else best
-        state, reward, terminated, truncated, _ = env.step(action)
-        states.append(state)
-        actions.append(action)
-        rewards.append(float(reward))
-        over = terminated or truncated
-    env.close()
-    return Trajectory(
-        states=np.stack(states[:-1]),
-        actions=np.array(actions),
-        rewards=np.array(rewards, np.float32),
-        task=task,
-        episode=episode,
-    )
+    found = []
+    for episode in range(episodes):
+        env = Recording(suite.make(task), task)
+        state, _ = env.reset(seed=int(rng.integers(1 << 31)))
+        states, rewards, over = [state], list[float](), False
+        while not over:
+            known = np.array([*rewards, 0.0], np.float32)
+            best = suite.optimal_actions(task, np.stack(states), known)[-1]
+            random = int(rng.integers(suite.spaces.action.size))
+            action = random if rng.random() < noise else best
+            state, reward, terminated, truncated, _ = env.step(action)
+            states.append(state)
+            rewards.append(reward)
+            over = terminated or truncated
+        env.close()
+        found.append(replace(env.episodes[0], episode=episode))
+    return found
 
 
 def as_task(trajectories: Sequence[Trajectory], task: int) -> list[Trajectory]:
     """Put all trajectories into one task, one after the other."""
     return [replace(each, task=task, episode=age) for age, each in enumerate(trajectories)]
+
+
+class Recording(gym.Wrapper[Any, Any, Any, Any]):
+    """Keeps every finished episode of an environment; one that is broken off is left out."""
+
+    def __init__(self, env: gym.Env[Any, Any], task: int = 0) -> None:
+        super().__init__(env)
+        self.task = task
+        self.episodes: list[Trajectory] = []
+        self._state: Any = None
+        self._steps: list[tuple[Any, Any, float]] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        self._state, info = self.env.reset(seed=seed, options=options)
+        self._steps = []
+        return self._state, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act, and write down where, what, and what it brought."""
+        state, reward, terminated, truncated, info = self.env.step(action)
+        self._steps.append((np.array(self._state), np.array(action), float(reward)))
+        self._state = state
+        if terminated or truncated:
+            states, actions, rewards = zip(*self._steps, strict=True)
+            number = len(self.episodes)
+            kept = np.stack(states), np.stack(actions), np.array(rewards, np.float32)
+            self.episodes.append(Trajectory(*kept, self.task, number))
+            self._steps = []
+        return state, float(reward), terminated, truncated, info
+
+    def save(self, path: str | Path) -> None:
+        """Write the finished episodes to an .npz file for `radt memory import`."""
+        if not self.episodes:
+            raise ValueError(f"no episode is finished yet, so there is nothing to save to {path}")
+        write_npz(Path(path), self.episodes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.files import atomic_write, sha256
-from radt.memory.growing import GrowingTensor
 
 WRITE_AFTER = 512  # new vectors: what a killed process loses at most
 HASH_BYTES = 16
@@ -52,79 +51,65 @@ class EmbeddingCache:
     counts: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
-        self._row: dict[bytes, int] = {}
-        self._vectors = GrowingTensor(torch.zeros(0, self.width))
-        self._spent: dict[bytes, float] = {}  # seconds that each vector to be written has taken
+        self._vectors: dict[bytes, NDArray[np.float32]] = {}
+        self._unwritten: dict[bytes, float] = {}  # seconds that each vector to be written has taken
         self._saved: dict[bytes, float] = {}  # those of vectors that are still to be asked for
         for file in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._read(file)
-        self._written = len(self)
 
     def __len__(self) -> int:
-        return len(self._row)
+        return len(self._vectors)
 
     def fetch(self, hashes: Sequence[bytes], compute: Callable[[list[int]], Tensor]) -> Tensor:
         """Return a vector per hash, [N, width]; `compute` gets the places of those to embed."""
-        first: dict[bytes, int] = {}
+        first: dict[bytes, int] = {}  # where each unknown content comes first
         for place, content in enumerate(hashes):
-            if content not in self._row:
+            if content not in self._vectors:
                 first.setdefault(content, place)
             elif content in self._saved:
                 self.counts.from_disk += 1
                 self.counts.seconds_saved += self._saved.pop(content)
-        missing = sum(content in first for content in hashes)
+        begun = time.perf_counter()
+        new = dict(zip(first, compute([*first.values()]).numpy(), strict=True)) if first else {}
+        seconds = time.perf_counter() - begun
+        found = np.empty((len(hashes), self.width), np.float32)
+        for place, content in enumerate(hashes):
+            found[place] = new[content] if content in new else self._vectors[content]
+        missing = sum(content in new for content in hashes)
         self.counts.hits += len(hashes) - missing
         self.counts.misses += missing
-        if not first:
-            return self._known(hashes)
-        new, each = self._computed(list(first.values()), compute)
-        at, known = {content: n for n, content in enumerate(first)}, self._vectors.rows.numpy()
-        found = np.zeros((len(hashes), self.width), np.float32)
-        for place, content in enumerate(hashes):
-            found[place] = new[at[content]] if content in at else known[self._row[content]]
-        self._add(list(first), new)
-        self._spent |= {content: each for content in first if content in self._row}
-        if len(self) - self._written >= WRITE_AFTER:
+        if new:
+            self.counts.computed += len(new)
+            self.counts.seconds += seconds
+            self._unwritten |= dict.fromkeys(self._add(new), seconds / len(new))
+        if len(self._unwritten) >= WRITE_AFTER:
             self.flush()
         return torch.from_numpy(found)
 
     def flush(self) -> None:
         """Write what was added since the last time into a file of its own."""
-        if len(self) == self._written:
+        if not self._unwritten:
             return
-        hashes = list(self._row)[self._written :]
         content = safetensors.numpy.save(
             {
-                "hashes": np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES),
-                "vectors": self._vectors.rows[self._written :].numpy(),
-                "seconds": np.array([self._spent.pop(new) for new in hashes], np.float32),
+                "hashes": np.frombuffer(b"".join(self._unwritten), np.uint8).reshape(
+                    -1, HASH_BYTES
+                ),
+                "vectors": np.stack([self._vectors[new] for new in self._unwritten]),
+                "seconds": np.array([*self._unwritten.values()], np.float32),
             }
         )
         name = f"{hashlib.sha256(content).hexdigest()}{SUFFIX}"
         OURS.add(name)
         atomic_write(self.folder / name, content)
-        self._written = len(self)
+        self._unwritten.clear()
 
-    def _known(self, hashes: Sequence[bytes]) -> Tensor:
-        return self._vectors.rows[[self._row[content] for content in hashes]]
-
-    def _computed(
-        self, places: list[int], compute: Callable[[list[int]], Tensor]
-    ) -> tuple[NDArray[np.float32], float]:
-        """Return the vectors of some places and how many seconds each of them took."""
-        begun = time.perf_counter()
-        vectors = compute(places).numpy()
-        seconds = time.perf_counter() - begun
-        self.counts.computed += len(places)
-        self.counts.seconds += seconds
-        return vectors, seconds / len(places)
-
-    def _add(self, hashes: list[bytes], vectors: NDArray[np.float32]) -> None:
-        """Keep vectors that are new, as many as there is room for."""
-        fresh = [n for n, content in enumerate(hashes) if content not in self._row]
+    def _add(self, vectors: Mapping[bytes, NDArray[np.float32]]) -> list[bytes]:
+        """Keep vectors that are new, as many as there is room for, and return which."""
+        fresh = [content for content in vectors if content not in self._vectors]
         fresh = fresh[: max(0, self.most - len(self))]
-        self._vectors.append(torch.from_numpy(vectors[fresh]))
-        self._row |= {hashes[n]: row for row, n in enumerate(fresh, start=len(self))}
+        self._vectors |= {content: vectors[content] for content in fresh}
+        return fresh
 
     def _read(self, file: Path) -> None:
         """Take in a file, or say that it is damaged and remove it: it will be computed again."""
@@ -134,7 +119,7 @@ class EmbeddingCache:
             return
         tensors = safetensors.numpy.load_file(file)
         hashes = [row.tobytes() for row in tensors["hashes"]]
-        self._add(hashes, tensors["vectors"])
+        self._add(dict(zip(hashes, tensors["vectors"], strict=True)))
         if file.name not in OURS:
             self._saved |= dict(zip(hashes, tensors["seconds"].tolist(), strict=True))
 

@@ -1,12 +1,16 @@
-"""Cutting trajectories into entries (section 3.2.1), and dropping those that say the same.
+"""Cutting trajectories into entries and their chunks (section 3.2.1), and which of them stay.
 
 An entry stands at step t of an episode, t = 0, C, 2C, ... Its key embeds the C latest states an
 agent has seen when it stands at t, s_t included; its chunk runs from t - C to t + C, so it also
 tells how things went on.
+
+Entries that say the same can be dropped, and those that are worth least when a task has too many.
+Tasks do not compete: what one agent writes cannot make another forget.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Literal
@@ -15,6 +19,9 @@ import torch
 from torch import Tensor
 
 from radt.memory.similarity import similarity, unit
+from radt.registry import Registry
+from radt.spaces import TaskSpaces
+from radt.trajectory import Batch, SubTrajectory, returns_to_go
 
 DedupOrder = Literal["return", "chronological"]
 COMPARED_AT_ONCE = 1024  # entries of a task, with all that are kept of it
@@ -89,6 +96,66 @@ def cut(
     )
 
 
+def stack(pieces: Sequence[SubTrajectory], spaces: TaskSpaces, length: int) -> Batch:
+    """Pad sub-trajectories at the end to one length, as a batch [len(pieces), length]."""
+    batch = blank(spaces, len(pieces), length)
+    for row, piece in enumerate(pieces):
+        source, span, count = piece.source, slice(piece.start, piece.stop), len(piece)
+        batch.states[row, :count] = torch.as_tensor(source.states[span])
+        batch.actions[row, :count] = torch.as_tensor(source.actions[span])
+        batch.rewards[row, :count] = torch.as_tensor(source.rewards[span])
+        batch.returns_to_go[row, :count] = torch.as_tensor(returns_to_go(source.rewards)[span])
+        batch.timesteps[row, :count] = torch.arange(piece.start, piece.stop)
+        batch.mask[row, :count] = True
+    return batch
+
+
+def blank(spaces: TaskSpaces, rows: int, length: int) -> Batch:
+    """Return rows of padding with the right shapes and types, [rows, length]."""
+    state_types = {"discrete": torch.int64, "image": torch.uint8}
+    state_type = state_types.get(spaces.state.kind, torch.float32)
+    action_type = torch.int64 if spaces.action.kind == "discrete" else torch.float32
+    return Batch(
+        states=torch.zeros(rows, length, *spaces.state.shape, dtype=state_type),
+        actions=torch.zeros(rows, length, *spaces.action.shape, dtype=action_type),
+        rewards=torch.zeros(rows, length),
+        returns_to_go=torch.zeros(rows, length),
+        timesteps=torch.zeros(rows, length, dtype=torch.int64),
+        mask=torch.zeros(rows, length, dtype=torch.bool),
+    )
+
+
+def nothing(spaces: TaskSpaces, shape: torch.Size, context_len: int) -> Batch:
+    """Return padding in the place of k chunks for each of B queries, [B, k * 2C]."""
+    rows, per_row = shape
+    return blank(spaces, rows, per_row * 2 * context_len)
+
+
+def concat_chunks(batch: Batch, mask: Tensor, shape: torch.Size) -> Batch:
+    """Lay the k chunks of each of B queries one after the other: [B * k, L] -> [B, k * L]."""
+    rows, per_row = shape
+    columns = [getattr(batch, field.name) for field in fields(batch) if field.name != "mask"]
+    return Batch(
+        *(
+            column.reshape(rows, per_row * column.shape[1], *column.shape[2:])
+            for column in (*columns, mask)
+        )
+    )
+
+
+def prefixes(chunks: Batch, entries: Entries, context_len: int) -> Batch:
+    """Cut the C states that keys embed out of the chunks of their entries, [n, 2C] -> [n, C]."""
+    begin = key_start(entries.position, context_len) - entries.start  # [n]
+    step = begin[:, None] + torch.arange(context_len)  # [n, C]
+    mask = step <= (entries.position - entries.start)[:, None]
+    row = torch.arange(len(entries))[:, None]
+    step = step.clamp_max(chunks.mask.shape[1] - 1)
+    cut = Batch(*(getattr(chunks, field.name)[row, step] for field in fields(chunks)))
+    for field in fields(cut):
+        getattr(cut, field.name)[~mask] = 0
+    return cut
+
+
 def deduplicate(
     keys: Tensor, entries: Entries, threshold: float, order: DedupOrder = "return"
 ) -> Tensor:
@@ -132,3 +199,33 @@ def _greedy(close: Tensor) -> Tensor:
         if not view[i]:
             view[i + 1 :] |= blocks[i, i + 1 :]
     return ~blocked
+
+
+Worth = Callable[[Entries], Tensor]  # [N]: what is worth least goes first, of equals the oldest
+
+
+def oldest_first(entries: Entries) -> Tensor:
+    """Value all entries alike, so that the oldest go."""
+    return torch.zeros(len(entries))
+
+
+def lowest_return_first(entries: Entries) -> Tensor:
+    """Value entries by the return of their episode."""
+    return entries.total_return
+
+
+EVICTIONS: Registry[Worth] = Registry("evictions", "eviction policy")
+EVICTIONS.register("oldest", oldest_first)
+EVICTIONS.register("lowest-return", lowest_return_first)
+
+
+def surplus(entries: Entries, capacity: int, worth: Worth) -> Tensor:
+    """Return which entries, oldest first, have to go so that no task has more than it may: [N]."""
+    order = torch.sort(worth(entries), stable=True).indices
+    order = order[torch.sort(entries.task[order], stable=True).indices]  # by task, then worth
+    _, counts = torch.unique_consecutive(entries.task[order], return_counts=True)
+    first = torch.repeat_interleave(counts.cumsum(0) - counts, counts)  # [N] of its task
+    rank = torch.arange(len(entries)) - first
+    gone = torch.zeros(len(entries), dtype=torch.bool)
+    gone[order] = rank < torch.repeat_interleave(counts - capacity, counts)
+    return gone

@@ -226,7 +226,7 @@ def modalities(spaces: TaskSpaces, options: LanguageOptions) -> list[Numbers]:
     return [state, *to_go, acted, Numbers(1, (options.reward_bins,))]
 
 
-def settle(embedder: object) -> dict[str, float]:
+def flush_embeddings(embedder: object) -> dict[str, float]:
     """Write what a language model embedded to disk, and count it; other embedders have nothing."""
     if not isinstance(embedder, LanguageEmbedder):
         return {}

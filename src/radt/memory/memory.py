@@ -14,13 +14,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from radt.memory.chunks import stack
 from radt.memory.embed import Embedder, device_of
-from radt.memory.entries import Entries, deduplicate, key_start
-from radt.memory.evict import EVICTIONS, surplus
-from radt.memory.identity import Identity, MemoryFileError
+from radt.memory.entries import EVICTIONS, Entries, deduplicate, prefixes, surplus
+from radt.memory.identity import Identity, MemoryFileError, check_trajectories
 from radt.memory.index import build_index
-from radt.memory.inputs import check_trajectories
 from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory_file import read_file, write_file
 from radt.memory.retrieve import Queries, Searchable, retrieve
@@ -31,7 +28,6 @@ from radt.memory.store import (
     RamStore,
     Store,
     StoreIndex,
-    StoreSearch,
     cut_trials,
     open_store,
 )
@@ -44,7 +40,7 @@ AT_ONCE = 1024  # prefixes that are embedded together
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """How a memory is cut, searched and weighted; the names are the paper's (see the glossary)."""
+    """How a memory is cut, searched and weighted, in the paper's names (see docs/concepts.md)."""
 
     context_len: int = 50  # C
     top_l: int = 50  # l: candidates that are reweighted
@@ -87,7 +83,8 @@ class Memory:
     ) -> None:
         self.embedder, self.spaces, self.config = embedder, spaces, config
         self.lock = threading.RLock()
-        self.store = store or RamStore(spaces, config.context_len, embedder.width)
+        new = RamStore(spaces, config.context_len, embedder.width)
+        self.store: Store = new if store is None else store
         self.index = self._new_index()
 
     def at(self, place: str | Path, writing: bool = True) -> Memory:
@@ -134,13 +131,13 @@ class Memory:
         with self.lock:
             self.store.append(new)
             self._make_room()
-            self.index.follow()
+            self._follow()
 
     def refresh(self) -> None:
         """Take in what other processes have written since."""
         with self.lock:
             self.store.refresh()
-            self.index.follow()
+            self._follow()
 
     def close(self) -> None:
         """Give back files and connections."""
@@ -158,24 +155,15 @@ class Memory:
             entries, chunks = entries.rows(kept), chunks.rows(kept)
         if self.config.return_of == "chunk":
             entries = replace(entries, total_return=chunks.rewards.sum(1))
-        return NewEntries(entries, self.embed(trajectories, entries, first), chunks)
+        return NewEntries(entries, self._embed(entries, chunks), chunks)
 
-    def embed(
-        self, trajectories: Sequence[Trajectory], entries: Entries, offset: int = 0
-    ) -> Tensor:
-        """Return the keys g(tau_{t-C:t}) of entries; episode `offset` is the first trajectory."""
-        starts = key_start(entries.position, self.config.context_len)
-        prefixes = [
-            trajectories[int(episode) - offset].cut(int(start), int(position) + 1)
-            for episode, start, position in zip(
-                entries.episode, starts, entries.position, strict=True
-            )
-        ]
-        keys = [
-            self.embedder(stack(prefixes[at : at + AT_ONCE], self.spaces, self.config.context_len))
-            for at in range(0, len(prefixes), AT_ONCE)
-        ]
-        return torch.cat(keys) if keys else torch.zeros(0, self.embedder.width)
+    def _embed(self, entries: Entries, chunks: Batch) -> Tensor:
+        """Return the keys g(tau_{t-C:t}) of entries, [n, d]."""
+        if not len(entries):
+            return torch.zeros(0, self.embedder.width)
+        states = prefixes(chunks, entries, self.config.context_len)  # [n, C]
+        parts = torch.arange(len(entries)).split(AT_ONCE)
+        return torch.cat([self.embedder(states.rows(part)) for part in parts])
 
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
@@ -211,7 +199,7 @@ class Memory:
             kept = ~torch.isin(self.entries.task, slots)
             if not bool(kept.all()):
                 self.store.keep(kept)
-                self.index.follow()
+                self._follow()
 
     def of_task(self, task: int) -> Entries:
         """Return the entries of one task."""
@@ -236,11 +224,15 @@ class Memory:
         if bool(gone.any()):
             self.store.keep(~gone)
 
-    def _new_index(self) -> StoreIndex | StoreSearch:
+    def _new_index(self) -> Searchable:
         if isinstance(self.store, Searchable):
-            return StoreSearch(self.store)
+            return self.store  # a server searches by itself
         name, width = self.config.index, self.embedder.width
         return StoreIndex(build_index(name, width, device_of(self.embedder)), self.store)
+
+    def _follow(self) -> None:
+        if isinstance(self.index, StoreIndex):
+            self.index.follow()
 
     def identity(self) -> Identity:
         """Name what keys and chunks depend on; another memory with another identity is refused."""

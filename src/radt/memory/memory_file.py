@@ -14,10 +14,8 @@ from torch import Tensor
 from radt.data.reader import free_memory
 from radt.decode import DecodeError
 from radt.files import atomic_write, seal
-from radt.memory.chunks import blank
-from radt.memory.entries import Entries
-from radt.memory.identity import Identity, MemoryFileError, refuse_other
-from radt.memory.inputs import MOST_TASKS
+from radt.memory.entries import Entries, blank
+from radt.memory.identity import MOST_TASKS, Identity, MemoryFileError, refuse_other
 from radt.memory.similarity import unit
 from radt.memory.store import NewEntries
 from radt.trajectory import Batch

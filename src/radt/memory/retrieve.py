@@ -57,8 +57,8 @@ def retrieve(
     With a similarity `cut_off`, twice as many are searched and those above it are removed first.
     """
     wanted = top_l if cut_off is None else 2 * top_l
-    alone = bool((queries.episode < 0).all())  # at inference nobody's own trial is stored yet
-    own = 0 if alone else entries.most_per_episode  # so many may turn out to be the query's own
+    none_stored = bool((queries.episode < 0).all())  # at inference the running trial is not
+    own = 0 if none_stored else entries.most_per_episode  # so many may be the query's own
     partition = queries.task if own_task_only else None
     relevance, ids = index.search(queries.vectors, wanted + own, partition)
     relevance, ids = relevance.cpu(), ids.cpu()
@@ -66,10 +66,10 @@ def retrieve(
     if own:
         is_own = entries.episode[ids.clamp_min(0)] == queries.episode[:, None]
         verdict[is_own & (ids >= 0)] = Verdict.OWN_TRAJECTORY
-        _stand_first(verdict, wanted)  # however many were own
+        _keep_first(verdict, wanted)  # however many were own
     if cut_off is not None:
         verdict[(relevance > cut_off) & (verdict == Verdict.OUTSCORED)] = Verdict.TOO_SIMILAR
-        _stand_first(verdict, top_l)
+        _keep_first(verdict, top_l)
     return Retrieval(
         ids=ids,
         relevance=relevance,
@@ -80,10 +80,10 @@ def retrieve(
     )
 
 
-def _stand_first(verdict: Tensor, count: int) -> None:
-    """Let only the first `count` of each row's candidates that still stand go on standing."""
-    standing = verdict == Verdict.OUTSCORED
-    verdict[standing & (standing.cumsum(1) > count)] = Verdict.BEYOND_L
+def _keep_first(verdict: Tensor, count: int) -> None:
+    """Keep the first `count` remaining candidates of each row; the rest are beyond l."""
+    remaining = verdict == Verdict.OUTSCORED  # until one is chosen
+    verdict[remaining & (remaining.cumsum(1) > count)] = Verdict.BEYOND_L
 
 
 def blend_queries(vectors: Tensor, others: Tensor, alpha_blend: float) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from radt.memory.entries import Entries
 from radt.memory.retrieve import Queries
@@ -80,42 +81,30 @@ def reweight(
 ) -> Retrieval:
     """Add alpha times utility to relevance, both in [0, 1] (Eq. 4), and take the top k (Eq. 5).
 
-    Several chunks are put in the order of their returns, the best last. Ties go to the candidate
-    that was more similar.
+    Several chunks are read in the order of their returns. Ties go to the more similar candidate.
     """
     scored = retrieval.verdict == Verdict.OUTSCORED  # [B, m]
-    if not len(entries):
-        return _with_choice(retrieval, retrieval.utility, retrieval.score, top_k, entries)
-    useful = utility(entries.rows(retrieval.ids.clamp_min(0)), queries).masked_fill(~scored, 0)
-    score = min_max(retrieval.relevance, scored) + alpha * min_max(useful, scored)  # Eq. 4
-    score = score.masked_fill(~scored, -torch.inf)
-    return _with_choice(retrieval, useful, score, top_k, entries)
-
-
-def _with_choice(
-    retrieval: Retrieval, utility: Tensor, score: Tensor, top_k: int, entries: Entries
-) -> Retrieval:
-    """Complete the record with the top k by score."""
-    order = torch.sort(score, dim=1, descending=True, stable=True).indices[:, :top_k]  # Eq. 5
-    present = ~torch.isneginf(score.gather(1, order))
-    chosen = retrieval.ids.gather(1, order).masked_fill(~present, -1)  # [B, k]
-    verdict = retrieval.verdict.scatter(
-        1, order, torch.where(present, int(Verdict.CHOSEN), retrieval.verdict.gather(1, order))
-    )
-    if len(entries) and top_k > 1:
-        returns = entries.total_return[chosen.clamp_min(0)].masked_fill(chosen < 0, -torch.inf)
-        chosen = chosen.gather(1, torch.sort(returns, dim=1, stable=True).indices)
+    useful, score = retrieval.utility, retrieval.score
+    if len(entries):
+        useful = utility(entries.rows(retrieval.ids.clamp_min(0)), queries).masked_fill(~scored, 0)
+        score = min_max(retrieval.relevance, scored) + alpha * min_max(useful, scored)  # Eq. 4
+        score = score.masked_fill(~scored, -torch.inf)
+    best = torch.sort(score, dim=1, descending=True, stable=True).indices[:, :top_k]  # Eq. 5
+    present = ~torch.isneginf(score.gather(1, best))
+    verdict = torch.where(present, int(Verdict.CHOSEN), retrieval.verdict.gather(1, best))
     return Retrieval(
         ids=retrieval.ids,
         relevance=retrieval.relevance,
-        utility=utility,
+        utility=useful,
         score=score,
-        verdict=verdict,
-        chosen=_widened(chosen, top_k),
+        verdict=retrieval.verdict.scatter(1, best, verdict),
+        chosen=_in_order(retrieval.ids.gather(1, best).masked_fill(~present, -1), entries, top_k),
     )
 
 
-def _widened(chosen: Tensor, top_k: int) -> Tensor:
-    """Fill up to k columns with -1."""
-    missing = top_k - chosen.shape[1]
-    return chosen if missing <= 0 else torch.nn.functional.pad(chosen, (0, missing), value=-1)
+def _in_order(chosen: Tensor, entries: Entries, top_k: int) -> Tensor:
+    """Put chosen entries in the order of their returns, the best last, and fill up to k with -1."""
+    if len(entries) and top_k > 1:
+        returns = entries.total_return[chosen.clamp_min(0)].masked_fill(chosen < 0, -torch.inf)
+        chosen = chosen.gather(1, torch.sort(returns, dim=1, stable=True).indices)
+    return pad(chosen, (0, top_k - chosen.shape[1]), value=-1)

@@ -19,12 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.data.store import value_problem
 from radt.decode import decode
-from radt.memory.chunks import blank, joined
-from radt.memory.entries import Entries
-from radt.memory.identity import Identity
-from radt.memory.inputs import MOST_TASKS
+from radt.memory.entries import Entries, blank, concat_chunks
+from radt.memory.identity import MOST_TASKS, Identity
 from radt.memory.store import GrowingColumns, NewEntries
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
@@ -128,33 +125,19 @@ class RowFormat:
             return "it is not as it was written"
         if content and (not isinstance(row.content, bytes) or digest(row.content) != row.digest):
             return "its content is damaged"
-        return self._row_problem(row) or (self._content_problem(row) if content else None)
+        return None if self._fits(row, content) else "it does not belong into this memory"
 
-    def _row_problem(self, row: Row) -> str | None:
-        """Say why no memory of this identity can hold a sealed row."""
-        who, spaces = self.identity, self.identity.spaces
-        if not 0 <= row.task < MOST_TASKS:
-            return f"its task is {row.task}"
-        if not 0 <= row.start <= row.position < row.stop <= spaces.horizon:
-            return f"its steps {row.start}:{row.stop} do not hold its position {row.position}"
-        if row.stop - row.start > 2 * who.context_len:
-            return f"it has {row.stop - row.start} steps"
-        if len(row.key) != 4 * who.key_width:
-            return f"its key has {len(row.key)} bytes"
-        if not np.isfinite(np.frombuffer(row.key, "<f4")).all():
-            return "its key holds NaN or infinity"
-        return None
-
-    def _content_problem(self, row: Row) -> str | None:
-        length = row.stop - row.start
-        sizes = (math.prod(shape) * kind.itemsize for _, kind, shape in self._layout())
-        if len(row.content) != length * sum(sizes):
-            return f"it has {len(row.content)} bytes"
-        problems = (
-            value_problem(name.replace("returns_to_go", "rewards"), values, self.identity.spaces)
-            for name, values in self._arrays(row).items()
+    def _fits(self, row: Row, content: bool) -> bool:
+        """Tell whether a memory of this identity can hold a sealed row."""
+        who, length = self.identity, row.stop - row.start
+        step = sum(math.prod(shape) * kind.itemsize for _, kind, shape in self._layout())
+        return (
+            0 <= row.task < MOST_TASKS
+            and 0 <= row.start <= row.position < row.stop <= who.spaces.horizon
+            and length <= 2 * who.context_len
+            and len(row.key) == 4 * who.key_width
+            and (not content or len(row.content) == length * step)
         )
-        return next((problem for problem in problems if problem), None)
 
     def _layout(self) -> tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]:
         """List the arrays of a content: name, stored type, shape of one step."""
@@ -207,11 +190,30 @@ class About:
     library: str  # the version of radt that made it
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What was found in a memory: problems, and which entries are whole."""
+
+    whole: int
+    lost: tuple[int, ...]  # ids of entries that must be there and are damaged or gone
+    problems: tuple[str, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all that was acknowledged is there as it was written."""
+        return not self.problems and not self.lost
+
+
 class RowStore(GrowingColumns):
     """A store in tables: its numbers are in RAM, contents are read when they are chosen."""
 
     format: RowFormat
     state: State
+    place: str
+
+    def details(self) -> dict[str, Any]:
+        """Say how much room the memory takes (bytes), what made it, and in which database."""
+        raise NotImplementedError
 
     @property
     def identity(self) -> Identity:
@@ -233,7 +235,7 @@ class RowStore(GrowingColumns):
         rows, places = self._whole_rows(sorted({*there})) if there else {}, iter(there)
         chosen = [rows.get(next(places)) if id >= 0 else None for id in wanted.tolist()]
         batch = self.format.chunks(chosen)
-        return joined(batch, batch.mask, ids.shape)
+        return concat_chunks(batch, batch.mask, ids.shape)
 
     def _whole_rows(self, numbers: list[int]) -> dict[int, Row]:
         """Read rows with their contents by number; those that others have removed are left out."""

@@ -33,8 +33,12 @@ def unit(vectors: Tensor) -> Tensor:
 
 def similarity(queries: Tensor, keys: Tensor) -> Tensor:
     """Cosine of unit vectors on the grid: [..., B, d] and [..., N, d] -> [..., B, N] float32."""
-    product = queries @ keys.transpose(-1, -2)
-    return (product * GRID).round_().div_(GRID).float()
+    return on_grid(queries @ keys.transpose(-1, -2))
+
+
+def on_grid(cosine: Tensor) -> Tensor:
+    """Round cosines in double precision to the grid, as float32."""
+    return (cosine * GRID).round_().div_(GRID).float()
 
 
 def best_first(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

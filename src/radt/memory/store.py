@@ -1,4 +1,4 @@
-"""Where entries live, how a place is named, and what finds entries: the plug point of stores.
+"""Where entries are kept, how a place is named, and what finds entries: the plug point of stores.
 
 A place is written `kind:address`, e.g. `folder:memories/room`; a path alone is a folder. The kinds
 are the names in `STORES`: `ram` here, `folder` in `folder`, `postgres` in `postgres`.
@@ -16,12 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.memory.chunks import blank, joined, nothing, stack
-from radt.memory.entries import Entries, cut
+from radt.data.reader import Dataset
+from radt.memory.entries import Entries, blank, concat_chunks, cut, nothing, stack
 from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import Identity
 from radt.memory.index import Index
-from radt.memory.retrieve import Searchable
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory
@@ -115,18 +114,9 @@ class Store(Chunks, Protocol):
 
 
 def ids_of(known: NDArray[np.int64], found: Tensor) -> Tensor:
-    """Return the places of found numbers, of any shape, among rising `known` ones [N]; -1 stays.
-
-    In NumPy: for so few numbers its calls cost a third of those of torch.
-    """
-    if not len(known) or known[-1] == len(known) - 1:  # counted from 0, and nothing was removed
-        return found
+    """Return the places of found numbers, of any shape, among rising `known` ones [N]; -1 stays."""
     wanted = found.numpy()
-    if known[-1] - known[0] == len(known) - 1:
-        ids = wanted - known[0]
-    else:
-        ids = np.searchsorted(known, wanted)
-    return torch.from_numpy(np.where(wanted < 0, -1, ids))
+    return torch.from_numpy(np.where(wanted < 0, -1, np.searchsorted(known, wanted)))
 
 
 OpenStore = Callable[[str, Identity, bool], Store]  # address, whose it is, for writing
@@ -150,6 +140,9 @@ class GrowingColumns:
         self._entries = GrowingRecord(Entries.none())
         self._keys = GrowingTensor(torch.zeros(0, key_width))
         self._numbers = GrowingTensor(torch.zeros(0, dtype=torch.int64))
+
+    def __len__(self) -> int:
+        return len(self.entries)
 
     @property
     def entries(self) -> Entries:
@@ -214,7 +207,7 @@ class RamStore(GrowingColumns):
         if not len(self.entries):
             return nothing(self.spaces, ids.shape, self.context_len)
         batch = self.all_chunks.rows(ids.clamp_min(0).flatten())
-        return joined(batch, batch.mask & (ids.flatten() >= 0)[:, None], ids.shape)
+        return concat_chunks(batch, batch.mask & (ids.flatten() >= 0)[:, None], ids.shape)
 
     def refresh(self) -> None:
         """Nobody else writes here."""
@@ -227,6 +220,52 @@ STORES.register(
     "ram",
     lambda _, who, writing: RamStore(who.spaces, who.context_len, who.key_width),
 )
+
+
+class DatasetStore:
+    """Every trajectory of a dataset, cut into entries; the steps stay where they are."""
+
+    def __init__(self, dataset: Dataset, context_len: int) -> None:
+        self.dataset, self.context_len = dataset, context_len
+        episodes = dataset.episodes
+        self.entries = cut(
+            task=torch.from_numpy(episodes.task).long(),
+            episode=torch.arange(len(episodes.task)),
+            age=torch.from_numpy(episodes.index).long(),
+            length=torch.from_numpy(episodes.length).long(),
+            total_return=torch.from_numpy(episodes.total_return).float(),
+            context_len=context_len,
+        )
+
+    def earned(self) -> Tensor:
+        """Return the sum of rewards inside each chunk, [N]."""
+        if not len(self.entries):
+            return torch.zeros(0)
+        episode, start = self.entries.episode.numpy(), self.entries.start.numpy()
+        to_go = self.dataset.windows(episode, start, 1).returns_to_go[:, 0]
+        length = torch.from_numpy(self.dataset.episodes.length[episode])
+        inner = self.entries.stop < length
+        stop = self.entries.stop.clamp_max(length - 1).numpy()
+        after = self.dataset.windows(episode, stop, 1).returns_to_go[:, 0]
+        return to_go - torch.where(inner, after, 0.0)
+
+    def keep(self, kept: Tensor) -> None:
+        """Forget all entries but the marked ones, [N] bool."""
+        self.entries = self.entries.rows(kept)
+
+    def chunks(self, ids: Tensor) -> Batch:
+        """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
+        if not len(self.entries):
+            return nothing(self.dataset.spaces, ids.shape, self.context_len)
+        known = ids.clamp_min(0).flatten()
+        batch = self.dataset.windows(
+            self.entries.episode[known].numpy(),
+            self.entries.start[known].numpy(),
+            2 * self.context_len,
+        )
+        room = torch.arange(2 * self.context_len)
+        within = room < (self.entries.stop - self.entries.start)[known][:, None]
+        return concat_chunks(batch, within & (ids.flatten() >= 0)[:, None], ids.shape)
 
 
 def cut_trials(
@@ -282,26 +321,3 @@ class StoreIndex:
         """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
         relevance, numbers = self._index.search(queries, k, partition)
         return relevance.cpu(), ids_of(self._known, numbers.cpu())
-
-
-class SearchingStore(Store, Searchable, Protocol):
-    """A store that searches its entries itself, such as a server."""
-
-
-class StoreSearch:
-    """Such a store in the place of an index."""
-
-    def __init__(self, store: SearchingStore) -> None:
-        self._store = store
-
-    def __len__(self) -> int:
-        return len(self._store.entries)
-
-    def follow(self) -> None:
-        """The store knows what it holds."""
-
-    def search(
-        self, queries: Tensor, k: int, partition: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
-        return self._store.search(queries, k, partition)

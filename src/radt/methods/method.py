@@ -57,7 +57,7 @@ class Actor(Protocol):
 
 
 @runtime_checkable
-class Keeps(Protocol):
+class SavesState(Protocol):
     """An actor that knows more of its tasks than its memory holds, and can hand it on."""
 
     def kept(self) -> dict[str, Tensor]:
@@ -70,7 +70,7 @@ class Keeps(Protocol):
 
 
 @runtime_checkable
-class Shares(Protocol):
+class UsesSharedMemory(Protocol):
     """An actor that can use a memory which outlives it, and which others may use, too."""
 
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:

@@ -41,7 +41,7 @@ from radt.trajectory import Batch, Retrieval, Trajectory
 
 @dataclass(frozen=True)
 class RADTOptions(WindowOptions):
-    """What can be chosen about RA-DT; the defaults are the paper's method."""
+    """What can be chosen about RA-DT; docs/departures.md tells which defaults are ours."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
@@ -119,10 +119,10 @@ class RADT:
     def draw(self, size: int, rng: np.random.Generator) -> RADTExamples:
         """Draw windows, construct queries, retrieve and reweight (Algorithm 2, lines 6-9)."""
         windows = self.sampler.draw(size, rng)
-        asked_at = self._retrieval_step(windows, rng)
+        query_step = self._draw_query_step(windows, rng)
         recent = self.sampler.read(windows)
-        retrieved = self.memory.retrieve_for(windows.episode, asked_at, rng)
-        targets = recent.mask & (recent.timesteps >= torch.from_numpy(asked_at)[:, None])
+        retrieved = self.memory.retrieve_for(windows.episode, query_step, rng)
+        targets = recent.mask & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
         tasks = self.sampler.dataset.episodes.task[windows.episode]
         if self.options.subgoals:
             every = subgoals_of_windows(self.sampler.dataset, windows, recent)  # [B, L]
@@ -149,8 +149,8 @@ class RADT:
         window = MovingWindow(self.policy, slots, length, step)
         return RADTActor(window, memory, bonus, slots, options.subgoals)
 
-    def _retrieval_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw the step p at which each window's chunk is asked for, as an agent would ask."""
+    def _draw_query_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw the step p of each window's query, as an agent would make one."""
         memory, offsets = self.options.memory, self.options.training.query_offsets
         if memory.retrieve_every == 0:
             return np.zeros_like(windows.start)

@@ -16,7 +16,7 @@ from radt.memory.index import build_index, group
 from radt.memory.memory import MemoryConfig
 from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, retrieve
 from radt.memory.reweight import UTILITIES, reweight
-from radt.memory.store_dataset import DatasetStore
+from radt.memory.store import DatasetStore
 from radt.methods.method import Progress
 from radt.methods.transforms import truncate_chunks
 from radt.methods.windows import up_to
@@ -81,12 +81,12 @@ class TrainingMemory:
         return self.config.retrieve_every != 0 or self.training.min_length == 0
 
     def retrieve_for(
-        self, episode: NDArray[np.int64], asked_at: NDArray[np.int64], rng: np.random.Generator
+        self, episode: NDArray[np.int64], query_step: NDArray[np.int64], rng: np.random.Generator
     ) -> Batch:
         """Return the chunks for queries asked at a step of each episode, [B, k * 2C]."""
         chosen = torch.full((len(episode), self.config.top_k), -1)
-        short = asked_at < self.training.min_length
-        queries = self._queries(episode, asked_at, ~short, rng)
+        short = query_step < self.training.min_length
+        queries = self._queries(episode, query_step, ~short, rng)
         chosen[torch.from_numpy(short)] = draw_from_own_task(
             queries.rows(short), self.store.entries, self.members, self.config.top_k, rng
         )
@@ -112,27 +112,27 @@ class TrainingMemory:
         """Return the share of queries whose choice differs if only the own task is searched."""
         rng = np.random.default_rng(0)  # the same sample in every run
         episode = rng.integers(len(self.dataset), size=SAMPLED)
-        asked_at = rng.integers(self.dataset.episodes.length[episode])
+        query_step = rng.integers(self.dataset.episodes.length[episode])
         every = self.config.retrieve_every
-        asked_at = asked_at // every * every if every else np.zeros_like(asked_at)
-        late = asked_at >= self.training.min_length
+        query_step = query_step // every * every if every else np.zeros_like(query_step)
+        late = query_step >= self.training.min_length
         if not late.any():
             return 0.0
-        queries = self._queries(episode, asked_at, late, rng).rows(late)
+        queries = self._queries(episode, query_step, late, rng).rows(late)
         everywhere, at_home = (self.search(queries, only).chosen for only in (False, True))
         return float((everywhere != at_home).any(1).float().mean())
 
     def _queries(
         self,
         episode: NDArray[np.int64],
-        asked_at: NDArray[np.int64],
+        query_step: NDArray[np.int64],
         embedded: NDArray[np.bool_],
         rng: np.random.Generator,
     ) -> Queries:
         """Construct q = g(tau_{p-C:p}) of the rows that will be searched for."""
         vectors = torch.zeros(len(episode), self.embedder.width)
         if embedded.any():
-            prefixes = self._prefixes(episode[embedded], asked_at[embedded])
+            prefixes = self._prefixes(episode[embedded], query_step[embedded])
             dropped = rng.random(tuple(prefixes.mask.shape)) < self.training.query_dropout
             found = self.embedder(prefixes, torch.from_numpy(dropped))
             found = self._blended(found, torch.from_numpy(episode[embedded]), rng)
@@ -143,7 +143,7 @@ class TrainingMemory:
             task=torch.from_numpy(episodes.task[episode]).long(),
             episode=torch.from_numpy(episode),
             age=torch.from_numpy(episodes.index[episode]).long(),
-            position=torch.from_numpy(asked_at),
+            position=torch.from_numpy(query_step),
         )
 
     def _blended(self, vectors: Tensor, episode: Tensor, rng: np.random.Generator) -> Tensor:
@@ -155,11 +155,11 @@ class TrainingMemory:
         others = torch.where(own[:, None], vectors, self.keys[drawn])
         return blend_queries(vectors, others, self.training.blend)
 
-    def _prefixes(self, episode: NDArray[np.int64], asked_at: NDArray[np.int64]) -> Batch:
+    def _prefixes(self, episode: NDArray[np.int64], query_step: NDArray[np.int64]) -> Batch:
         """Read the C states up to and including the one at which the query is asked, [B, C]."""
         context_len = self.config.context_len
-        start = key_start(torch.from_numpy(asked_at), context_len).numpy()
-        return up_to(self.dataset.windows(episode, start, context_len), asked_at + 1)
+        start = key_start(torch.from_numpy(query_step), context_len).numpy()
+        return up_to(self.dataset.windows(episode, start, context_len), query_step + 1)
 
     def _note(self, stage: str) -> None:
         """Count the entries, and average their returns, after a stage of building the index."""

@@ -47,7 +47,7 @@ def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
         return None
     config = run.config
     agent = Agent(
-        method, Target(*run.suite.target_return), config.evaluate.rule, config.seed, keys=[task]
+        method, Target(*run.suite.target_return), config.evaluate.rule, config.seed, tasks=[task]
     )
     last = config.evaluate.trials
     threads = torch.get_num_threads()

@@ -32,7 +32,7 @@ COLUMNS = ("actions", "rewards", "probabilities", "attention", "searches", "entr
 
 @dataclass(frozen=True)
 class Source:
-    """Something to look at: weights to live with, and traces of what was lived."""
+    """Something to look at: weights to run, and recorded traces."""
 
     id: str
     name: str

@@ -28,7 +28,7 @@ from radt.registry import UnknownNameError
 from radt.viewer.library import Library, suites_for
 from radt.viewer.scene import Scene, action_names
 
-MOST_STEPS = 40_000  # that one run lives through, e.g. 50 trials of 800 steps
+MOST_STEPS = 40_000  # of one run, e.g. 50 trials of 800 steps
 SECONDS_AT_ONCE = 0.15  # that one run computes while others wait
 MOST_TOP_L = 200
 MOST_ALPHA, MOST_TEMPERATURE = 10.0, 5.0
@@ -46,7 +46,7 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be changed while an agent lives; None: its method has no such knob."""
+    """What can be changed while an agent acts; None: its method has no such knob."""
 
     temperature: float | None = None
     explore_temperature: float | None = None
@@ -103,16 +103,16 @@ class LiveRun:
     ) -> None:
         self.suite, self.scene, self._clock = suite, Scene(suite, task), clock
         self.env = suite.make(task)
-        self.agent = loaded.agent(seed=seed, keys=[task])
+        self.agent = loaded.agent(seed=seed, tasks=[task])
         self.settings = Settings.of(self.agent)
         self.steps = 0
-        self._witness = StepRecorder(self.agent)
+        self._recorder = StepRecorder(self.agent)
         self._remembering = self.agent.actor  # what is put back when the memory comes back
         self._known: dict[str, NDArray[Any]] = {}  # what its trials had shown until then
         self._obs, _ = self.env.reset(seed=env_seed(seed, task))
 
     def ground(self) -> dict[str, Any]:
-        """Describe where the agent lives, and what is marked there."""
+        """Describe the suite that the agent acts in, and what is marked there."""
         states = np.asarray(self._obs)[None]
         marks = self.scene.marks(states, np.zeros(0), start=0)
         return {**self.scene.ground(states[0]), "marks": marks}
@@ -147,7 +147,7 @@ class LiveRun:
             self._without_memory()
         self._turn()
         self.agent.abandon()
-        self._witness.take(0)
+        self._recorder.take(0)
         self._obs, _ = self.env.reset()
         return [{"event": "again", "trial": int(self.agent.trials.trial[0])}]
 
@@ -169,15 +169,15 @@ class LiveRun:
             getattr(self.agent.trials, name)[:] = 0
 
     def _step(self) -> list[Event]:
-        with self._witness:
+        with self._recorder:
             action = self.agent.act(self._obs)
         trial = int(self.agent.trials.trial[0])
         self._obs, reward, terminated, truncated, _ = self.env.step(action)
-        self._witness.see(np.array([float(reward)]))
-        part = self._witness.parts[0]
+        self._recorder.see(np.array([float(reward)]))
+        part = self._recorder.parts[0]
         events: list[Event] = []
         if part.start == 0 and len(part) == 1:
-            entries = self._witness.entries[0]
+            entries = self._recorder.entries[0]
             events.append({"event": "trial", "trial": trial, "entries": entries})
         self.agent.observe(float(reward), terminated, truncated)
         self.steps += 1
@@ -196,7 +196,7 @@ class LiveRun:
         return [*handed, {"event": "end", "trial": trial, "return": earned, "kept": kept}]
 
     def _handed_over(self) -> list[Event]:
-        part = self._witness.take(0)
+        part = self._recorder.take(0)
         if not len(part):
             return []
         trials, stop = self.agent.trials, part.start + len(part)
@@ -284,8 +284,8 @@ class Conversation:
         suites = suites_for(loaded)
         suite = _chosen(suites, asked.env)
         seed = min(max(asked.seed, 0), MOST_SEED)
-        lived, task = _task(suite, asked)
-        run = LiveRun(loaded, lived, task, seed)
+        chosen, task = _task(suite, asked)
+        run = LiveRun(loaded, chosen, task, seed)
         self.close()
         self.run = run
         known = loaded.card.tasks or suite.train_tasks
@@ -295,7 +295,7 @@ class Conversation:
             "env": suite.name,
             "envs": [other.name for other in suites],
             "method": loaded.card.method,
-            "description": lived.describe(task),
+            "description": chosen.describe(task),
             "task": None if asked.goal is not None else task,
             "tasks": tasks_of(suite, known),
             "learned": learned,  # goals that it was trained on
@@ -303,7 +303,7 @@ class Conversation:
             "pick": list(pickable(suite)),
             "actions": action_names(suite, suite.eval_tasks[0]),
             "horizon": suite.spaces.horizon,
-            "optimum": lived.optimal_return(task),
+            "optimum": chosen.optimal_return(task),
             "solved_above": suite.spaces.solved_above,
             "ground": run.ground(),
             "settings": asdict(run.settings),
@@ -314,7 +314,7 @@ class Conversation:
     def _advance(self, question: dict[str, Any]) -> Answer:
         steps = decode(AdvanceQuestion, question, "advance").steps
         run = self._running()
-        return {"kind": "lived", "events": run.advance(min(max(steps, 1), MOST_AT_ONCE))}
+        return {"kind": "advanced", "events": run.advance(min(max(steps, 1), MOST_AT_ONCE))}
 
     def _change(self, question: dict[str, Any]) -> Answer:
         run = self._running()
@@ -324,7 +324,7 @@ class Conversation:
 
     def _running(self) -> LiveRun:
         if self.run is None:
-            raise ValueError("nothing lives here yet; start an agent first")
+            raise ValueError("no agent acts here yet; start one first")
         return self.run
 
 
@@ -345,7 +345,7 @@ def _chosen(suites: list[TaskSuite], name: str | None) -> TaskSuite:
 
 
 def _task(suite: TaskSuite, asked: StartQuestion) -> tuple[TaskSuite, int]:
-    """Return the suite and the task that is lived in, picked by hand or by number."""
+    """Return the suite and the task, picked by hand or by number."""
     if asked.goal is not None:
         cells = {"goal": asked.goal} | ({} if asked.key is None else {"key": asked.key})
         return pick(suite, cells), PICKED

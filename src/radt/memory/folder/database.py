@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -70,13 +70,11 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
 def refuse_no_damage(path: Path, error: Exception) -> None:
     """Raise our error where SQLite's says that a file is in use or closed to us, not damaged."""
     if _code(error) in BUSY:
-        raise MemoryBusyError(
-            f"{path} is busy ({error}); end what else works on it and try again"
-        ) from error
+        raise MemoryBusyError(f"{path} is busy ({error}); end what else uses it") from error
     if _code(error) in CLOSED:
         raise MemoryFileError(
-            f"{path} cannot be opened ({error}); look at the permissions of its folder: also "
-            "who only reads a memory needs to write SQLite's files beside it"
+            f"{path} cannot be opened ({error}); look at the permissions of its folder: readers, "
+            "too, need to write SQLite's files beside it"
         ) from error
 
 
@@ -110,23 +108,16 @@ class Database:
         self.path, self.writing = path, writing
         with explained(path):
             self.connection = connect(path, writing)
-        try:
-            with explained(path, writing):
-                self._prepare()
+        with ExitStack() as opened, explained(path, writing):
+            opened.callback(self.close)
+            if not has_our_tables(self.connection):
+                raise damaged(self.path, "it is no memory (its tables are others)")
+            if writing:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                self.connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk
+                self.connection.execute("PRAGMA secure_delete = ON")  # overwritten, not unlinked
             self.about = self.read_about()
-        except BaseException:
-            self.close()
-            raise
-
-    def _prepare(self) -> None:
-        """Refuse other tables, and let no commit return before the disk has it."""
-        if not has_our_tables(self.connection):
-            raise damaged(self.path, "it is no memory (its tables are others)")
-        if self.writing:
-            self.connection.execute("PRAGMA journal_mode = WAL")
-            self.connection.execute("PRAGMA synchronous = FULL")
-            # what is forgotten is overwritten, not only unlinked
-            self.connection.execute("PRAGMA secure_delete = ON")
+            opened.pop_all()
 
     def close(self) -> None:
         """Close the file; the last one to do so puts the log into the database."""
@@ -141,20 +132,17 @@ class Database:
         except ValueError as error:
             raise damaged(self.path, str(error)) from error
 
-    def sealed_rows(self, format: RowFormat, after: int = 0) -> Iterator[Row]:
-        """Go through rows without their contents; the first that is not as it was is an error."""
-        for row in self._rows(SEALED, after):
-            if problem := format.problem(row, content=False):
-                raise damaged(self.path, f"entry {row.id} is damaged ({problem})")
-            if row.id <= after:
-                raise damaged(self.path, f"entry {row.id} is out of order")
-            after = row.id
-            yield row
-
-    def whole_rows(self, format: RowFormat) -> Iterator[Row]:
-        """Go through all rows with their contents; the first damaged one is an error."""
-        for row in self._rows(COLUMNS):
-            yield self._whole(row, format)
+    def rows(self, format: RowFormat, contents: bool = True, after: int = 0) -> Iterator[Row]:
+        """Go through rows in order; the first that is not as it was written is an error."""
+        columns = COLUMNS if contents else SEALED
+        asked = f"SELECT {columns} FROM entries WHERE id > ? ORDER BY id"
+        with explained(self.path):
+            for values in self.connection.execute(asked, (after,)):
+                row = self._whole(Row(*values), format, contents)
+                if row.id <= after:
+                    raise damaged(self.path, f"entry {row.id} is out of order")
+                after = row.id
+                yield row
 
     def contents(self, ids: Sequence[int], format: RowFormat) -> dict[int, Row]:
         """Read some whole rows by id; those that are not there are left out."""
@@ -163,14 +151,8 @@ class Database:
             found = [self.connection.execute(asked, (id,)).fetchone() for id in ids]
         return {row[0]: self._whole(Row(*row), format) for row in found if row}
 
-    def _rows(self, columns: str, after: int = 0) -> Iterator[Row]:
-        asked = f"SELECT {columns} FROM entries WHERE id > ? ORDER BY id"
-        with explained(self.path):
-            for row in self.connection.execute(asked, (after,)):
-                yield Row(*row)
-
-    def _whole(self, row: Row, format: RowFormat) -> Row:
-        if problem := format.problem(row):
+    def _whole(self, row: Row, format: RowFormat, contents: bool = True) -> Row:
+        if problem := format.problem(row, contents):
             raise damaged(self.path, f"entry {row.id} is damaged ({problem})")
         return row
 

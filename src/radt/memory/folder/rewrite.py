@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING
 import torch
 
 from radt.files import atomic_write
-from radt.memory.chunks import prefixes
 from radt.memory.embed import Embedder
+from radt.memory.entries import prefixes
 from radt.memory.folder.database import Database, create_database, damaged
-from radt.memory.folder.generations import database_path, files_of, remove_others, switch
-from radt.memory.folder.store import FolderStore
+from radt.memory.folder.store import (
+    FolderStore,
+    database_path,
+    databases,
+    remove_others,
+    size_of,
+    switch,
+)
 from radt.memory.identity import Identity, MemoryFileError, refuse_other
 from radt.memory.postgres import open_postgres, server_name
-from radt.memory.rows import Row, RowFormat
-from radt.memory.store import NewEntries, Store
+from radt.memory.rows import Row, RowFormat, State
+from radt.memory.store import NewEntries, open_store
 
 if TYPE_CHECKING:
     from radt.memory.postgres.store import PostgresStore
@@ -40,7 +46,7 @@ class Sizes:
 def compact(folder: Path) -> Sizes:
     """Write a memory anew without the room that forgotten entries and the log take."""
     with contextlib.closing(FolderStore(folder, None, writing=True)) as store:
-        rows = store.database.whole_rows(store.format)
+        rows = store.database.rows(store.format)
         return _replace(store, store.identity, rows)
 
 
@@ -49,7 +55,7 @@ def re_embed(folder: Path, embedder: Embedder, identity: Identity) -> Sizes:
     with contextlib.closing(FolderStore(folder, None, writing=True)) as store:
         ours = replace(store.identity, embedder=identity.embedder, key_width=identity.key_width)
         refuse_other(store.place, ours, identity)  # chunks cut for others stay as they are
-        rows = store.database.whole_rows(store.format)
+        rows = store.database.rows(store.format)
         return _replace(store, identity, _with_keys(rows, embedder, identity))
 
 
@@ -58,16 +64,13 @@ def export(place: str | Path, file: Path) -> int:
     if file.exists():
         raise MemoryFileError(f"{file} exists; remove it or name another")
     with contextlib.closing(open_reader(place)) as store:
-        if not isinstance(store, FolderStore):
-            from radt.memory.postgres.store import export_server
 
-            return export_server(store, file)
-        with store.database.reading():
-            now = store.database.read_about().state
+        def copy(now: State, rows: Iterator[Row]) -> int:
             state = replace(now, last_id=now.entries)
-            rows = store.database.whole_rows(store.format)
             atomic_write(file, lambda path: create_database(path, store.identity, rows, state))
-        return state.entries
+            return state.entries
+
+        return store.read_all(copy)
 
 
 def read_exported(file: Path) -> tuple[Identity, NewEntries]:
@@ -75,7 +78,7 @@ def read_exported(file: Path) -> tuple[Identity, NewEntries]:
     with contextlib.closing(Database(file)) as database:
         about = database.about
         format = RowFormat(about.identity)
-        rows = list(database.whole_rows(format))
+        rows = list(database.rows(format))
     if len(rows) != about.state.entries:
         raise damaged(file, f"{about.state.entries} entries are expected, {len(rows)} were found")
     chunks = format.chunks([*rows])
@@ -83,10 +86,32 @@ def read_exported(file: Path) -> tuple[Identity, NewEntries]:
 
 
 def read_memory(place: str) -> tuple[Identity, NewEntries]:
-    """Read all entries of a memory in a folder, or on a server: postgres:NAME."""
+    """Read all entries of a memory in a folder, on a server (postgres:NAME) or in one file."""
+    if Path(place).is_file():
+        return read_exported(Path(place))
     with contextlib.closing(open_reader(place)) as store:
         chunks = store.chunks(torch.arange(len(store.entries))[:, None])
         return store.identity, NewEntries(store.entries, store.keys, chunks)
+
+
+def is_memory(source: str) -> bool:
+    """Tell whether a source of entries is another memory."""
+    path = Path(source)
+    is_file = path.is_file() and path.suffix != ".npz"
+    return is_file or server_name(source) is not None or bool(databases(path))
+
+
+def import_memory(place: str, source: str) -> tuple[int, int]:
+    """Add another memory's entries with their keys; return how many were and are there.
+
+    Their trajectories get numbers that are free here.
+    """
+    identity, found = read_memory(source)
+    with contextlib.closing(open_store(place, identity)) as store:
+        before, (_, number) = len(store.entries), found.entries.episode.unique(return_inverse=True)
+        numbered = replace(found.entries, episode=number + store.episodes)
+        store.append(replace(found, entries=numbered))
+        return before, len(store.entries)
 
 
 def open_reader(place: str | Path) -> FolderStore | PostgresStore:
@@ -96,21 +121,14 @@ def open_reader(place: str | Path) -> FolderStore | PostgresStore:
     return FolderStore(Path(place), None, writing=False)
 
 
-def append_entries(store: Store, entries: NewEntries) -> None:
-    """Add another memory's entries; their trajectories get numbers that are free here."""
-    _, number = torch.unique(entries.entries.episode, return_inverse=True)
-    numbered = replace(entries.entries, episode=number + store.episodes)
-    store.append(replace(entries, entries=numbered))
-
-
 def _replace(store: FolderStore, identity: Identity, rows: Iterator[Row]) -> Sizes:
     """Let a database of other rows, as many as now, take the place of the one that counts."""
     state = replace(store.state, writes=store.state.writes + 1, last_id=store.state.entries)
-    before, generation = _size(store.database.path), store.generation + 1
+    before, generation = size_of(store.database.path), store.generation + 1
     switch(store.folder, generation, identity, rows, state)
     path = database_path(store.folder, generation)
     remove_others(store.folder, path)
-    return Sizes(state.entries, before, _size(path))
+    return Sizes(state.entries, before, size_of(path))
 
 
 def _with_keys(rows: Iterator[Row], embedder: Embedder, identity: Identity) -> Iterator[Row]:
@@ -121,7 +139,3 @@ def _with_keys(rows: Iterator[Row], embedder: Embedder, identity: Identity) -> I
         keys = embedder(prefixes(chunks, entries, identity.context_len)).numpy().astype("<f4")
         for row, key in zip(part, keys, strict=True):
             yield row._replace(key=key.tobytes())
-
-
-def _size(database: Path) -> int:
-    return sum(file.stat().st_size for file in files_of(database))

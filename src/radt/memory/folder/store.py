@@ -1,41 +1,188 @@
-"""Entries in a folder: numbers and keys in RAM, contents read when they are chosen."""
+"""Entries in a folder: numbers and keys in RAM, contents read when they are chosen.
+
+A small file says which database of the folder counts, and how many writes it must hold: a database
+whose log was cut off opens without a complaint and knows nothing of its last writes. The file is
+written, and flushed to the disk, after each commit and before the write is acknowledged. Two
+records take turns in it, so that one is whole at any moment.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from radt.files import atomic_write, locked, remove_leftovers
 from radt.memory.entries import Entries
-from radt.memory.folder.database import Database, damaged
-from radt.memory.folder.generations import (
-    Acknowledged,
-    acknowledge,
-    expect_acknowledged,
-    hold,
-    make_ready,
-    no_folder_memory,
-    open_current,
-)
+from radt.memory.folder.database import Database, create_database, damaged
 from radt.memory.identity import (
     Identity,
+    MemoryBusyError,
     MemoryFileError,
     refuse_child,
     refuse_other,
     refuse_reader,
 )
-from radt.memory.rows import Row, RowFormat, RowStore, State, some
+from radt.memory.rows import Row, RowFormat, RowStore, State, digest, some
 from radt.memory.store import STORES, NewEntries
 
+NAME = "acknowledged"
+RECORD = re.compile(rb"(generation (\d{10}) writes (\d{15})) ([0-9a-f]{32})\n")
+LENGTH = 78  # of a record
+LOCK = "writer.lock"
+UNKNOWN = "it is damaged or missing, so nobody knows what the memory must hold"
 AT_ONCE = 4096  # rows that are read together
 ID_BITS = 40  # of a number; ids count anew in each database
 IDS = (1 << ID_BITS) - 1
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, order=True)
+class Acknowledged:
+    """The database that counts, by its number, and the writes that were promised to be in it."""
+
+    generation: int
+    writes: int
+
+    def to_bytes(self) -> bytes:
+        """Return the record, always of the same length."""
+        text = f"generation {self.generation:010d} writes {self.writes:015d}".encode()
+        return text + b" " + digest(text).hex().encode() + b"\n"
+
+
+def read_acknowledged(folder: Path) -> Acknowledged | None:
+    """Return the later of the records that are whole; None where there is none."""
+    path = folder / NAME
+    content = path.read_bytes() if path.is_file() else b""
+    found = (RECORD.fullmatch(content[start : start + LENGTH]) for start in (0, LENGTH))
+    whole = (one for one in found if one and digest(one[1]).hex().encode() == one[4])
+    return max((Acknowledged(int(one[2]), int(one[3])) for one in whole), default=None)
+
+
+def acknowledge(folder: Path, now: Acknowledged) -> None:
+    """Put down that a write is safe, in the place of the record before the last."""
+    with (folder / NAME).open("r+b") as file:
+        file.seek(LENGTH * (now.writes % 2))
+        file.write(now.to_bytes())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def database_path(folder: Path, generation: int) -> Path:
+    """Name a database of a folder."""
+    return folder / f"entries-{generation:06d}.sqlite3"
+
+
+def files_of(database: Path) -> list[Path]:
+    """List a database and what belongs to it, as far as it exists."""
+    beside = (database.with_name(f"{database.name}{end}") for end in ("-wal", "-shm"))
+    return [path for path in (database, *beside, database.with_suffix(".json")) if path.exists()]
+
+
+def size_of(database: Path) -> int:
+    """Return the bytes that a database and what belongs to it take."""
+    return sum(file.stat().st_size for file in files_of(database))
+
+
+def databases(folder: Path) -> list[Path]:
+    """List the databases of a folder, the oldest first."""
+    return sorted(folder.glob("entries-[0-9][0-9][0-9][0-9][0-9][0-9].sqlite3"))
+
+
+@contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Be the one process that writes to a folder."""
+    path = folder / LOCK
+    if folder.exists() and not folder.is_dir():
+        raise MemoryFileError(f"{folder} is a file, but a memory is a folder; name another")
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(path, wait=False))
+        except BlockingIOError as error:
+            who = path.read_text(encoding="utf-8").strip() or "unknown"
+            raise MemoryBusyError(
+                f"process {who} is writing to the memory in {folder} (it holds {path}); one "
+                "process writes at a time: end it, or open the memory with writing=False"
+            ) from error
+        yield
+
+
+def make_ready(folder: Path, identity: Identity | None) -> None:
+    """Clean up after a process that was killed; make a memory where there is none."""
+    remove_leftovers(folder)
+    current = read_acknowledged(folder)
+    if current is not None:
+        remove_others(folder, database_path(folder, current.generation))
+        return
+    if (folder / NAME).exists():
+        raise damaged(folder / NAME, UNKNOWN)
+    for path in databases(folder):  # made by a process that was killed before it counted?
+        with closing(Database(path)) as found:
+            if found.about.state != State():
+                raise damaged(folder / NAME, UNKNOWN)
+    if identity is None:
+        raise no_folder_memory(folder)
+    switch(folder, 1, identity, (), State())
+
+
+def remove_others(folder: Path, current: Path) -> None:
+    """Remove databases that were replaced, or that were still being written."""
+    for path in databases(folder):
+        if path != current and current.exists():
+            for file in files_of(path):
+                file.unlink(missing_ok=True)
+
+
+def no_folder_memory(folder: Path) -> MemoryFileError:
+    """Build the error for a folder that holds no memory."""
+    return MemoryFileError(
+        f"there is no memory in {folder}; fill one with `radt memory import {folder} SOURCE`, or "
+        "give it to an agent: radt.load(RUN).agent(memory=FOLDER)"
+    )
+
+
+def expect_acknowledged(folder: Path) -> Acknowledged:
+    """Return which database counts and what it must hold."""
+    found = read_acknowledged(folder)
+    if found is not None:
+        return found
+    if not databases(folder):
+        raise no_folder_memory(folder)
+    raise damaged(folder / NAME, UNKNOWN)
+
+
+def open_current(folder: Path, writing: bool) -> tuple[Database, Acknowledged]:
+    """Open the database that counts; what was acknowledged is read first, so it must be there."""
+    promised = expect_acknowledged(folder)
+    path = database_path(folder, promised.generation)
+    if not path.exists() and read_acknowledged(folder) != promised:  # the writer just switched
+        return open_current(folder, writing)
+    return Database(path, writing), promised
+
+
+def switch(
+    folder: Path, generation: int, identity: Identity, rows: Iterable[Row], state: State
+) -> None:
+    """Write a database and let it count from then on; the caller holds the folder.
+
+    Killed at any moment, either the one before counts or the new one.
+    """
+    path = database_path(folder, generation)
+    said = json.dumps(identity.to_json(), indent=1, sort_keys=True) + "\n"
+    atomic_write(path.with_suffix(".json"), said.encode())
+    atomic_write(path, lambda temporary: create_database(temporary, identity, rows, state))
+    Database(path, writing=True).close()  # from now on with a log
+    atomic_write(folder / NAME, 2 * Acknowledged(generation, state.writes).to_bytes())
 
 
 class FolderStore(RowStore):
@@ -81,7 +228,7 @@ class FolderStore(RowStore):
 
     def refresh(self) -> None:
         """Take in what the writing process has acknowledged since."""
-        self._check_process()
+        refuse_child(self.place, self._process)
         if self.writing:
             return
         promised = expect_acknowledged(self.folder)
@@ -93,13 +240,24 @@ class FolderStore(RowStore):
         with self.database.reading():
             before, now = self.state, self.database.read_about().state
             gone = self.database.forgotten(since=before.writes)
-            new = list(self.database.sealed_rows(self.format, after=before.last_id))
+            new = list(self.database.rows(self.format, contents=False, after=before.last_id))
         known = np.isin(self._ids(self.numbers), gone)
         if known.any():
             self._drop(torch.from_numpy(~known))
         self._take_in(new)
         self.state = now
         self._check(promised)
+
+    def details(self) -> dict[str, Any]:
+        """Say how much room the memory takes, what made it, and which database counts."""
+        taken, about = size_of(self.database.path), self.database.about
+        database = self.database.path.name
+        return {"bytes": taken, "made_by": f"radt {about.library}", "database": database}
+
+    def read_all(self, work: Callable[[State, Iterator[Row]], Result]) -> Result:
+        """Give work all rows with their contents, as they are at one moment."""
+        with self.database.reading():
+            return work(self.database.read_about().state, self.database.rows(self.format))
 
     def close(self) -> None:
         """Close the database and let another process write."""
@@ -117,7 +275,7 @@ class FolderStore(RowStore):
             self._begin_columns(self.identity.key_width)
             with self.database.reading():
                 self.state = self.database.read_about().state
-                self._take_in(self.database.sealed_rows(self.format))
+                self._take_in(self.database.rows(self.format, contents=False))
             self._check(promised)
             if self.writing and self.state.writes > promised.writes:
                 self._acknowledge(self.state)  # committed by a process that was killed right then
@@ -150,7 +308,7 @@ class FolderStore(RowStore):
 
     def _whole_rows(self, numbers: list[int]) -> dict[int, Row]:
         """Read rows with their contents; what is neither there nor forgotten is lost."""
-        self._check_process()
+        refuse_child(self.place, self._process)
         ids = {number & IDS: number for number in numbers}
         rows = self.database.contents(list(ids), self.format)
         missing = ids.keys() - rows.keys()
@@ -169,17 +327,9 @@ class FolderStore(RowStore):
             ) from error
         self.state = state
 
-    def _check_process(self) -> None:
-        refuse_child(self.place, self._process)
-
     def _check_writer(self) -> None:
-        self._check_process()
+        refuse_child(self.place, self._process)
         refuse_reader(self.place, self.writing)
 
 
-def open_folder(address: str, identity: Identity, writing: bool) -> FolderStore:
-    """Open a folder as the registry asks for it."""
-    return FolderStore(Path(address), identity, writing)
-
-
-STORES.register("folder", open_folder)
+STORES.register("folder", lambda place, who, writing: FolderStore(Path(place), who, writing))

@@ -1,7 +1,7 @@
 """Looking for damage in a memory's folder, and saving what is whole.
 
-SQLite reads the rows, from either end of a table and then one by one around what it stumbles over;
-whether a row is what it was tells its seal.
+SQLite reads the rows in order, and one by one where it stumbles; a row's seal tells whether it is
+what was written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,11 +21,12 @@ from radt.memory.folder.database import (
     ERRORS,
     PAGE_BYTES,
     connect,
+    explained,
     has_our_tables,
     make_tables,
     refuse_no_damage,
 )
-from radt.memory.folder.generations import (
+from radt.memory.folder.store import (
     Acknowledged,
     database_path,
     databases,
@@ -40,7 +41,7 @@ from radt.memory.folder.generations import (
 from radt.memory.identity import Identity, MemoryFileError
 from radt.memory.rows import (
     COLUMNS,
-    About,
+    Findings,
     Row,
     RowFormat,
     State,
@@ -51,20 +52,6 @@ from radt.memory.rows import (
 
 ENTRY = f"SELECT {COLUMNS} FROM entries"
 ASIDE = "damaged"  # the folder of what a repair replaced
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What was found in a memory: problems, and which entries are whole."""
-
-    whole: int
-    lost: tuple[int, ...]  # ids of entries that must be there and are damaged or gone
-    problems: tuple[str, ...]
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether all that was acknowledged is there as it was written."""
-        return not self.problems and not self.lost
 
 
 @dataclass(frozen=True)
@@ -80,8 +67,8 @@ class Repair:
 def verify(folder: Path) -> Findings:
     """Read everything in a folder, as SQLite gives it and as it was sealed."""
     promised = expect_acknowledged(folder)
-    with _opened(database_path(folder, promised.generation)) as remains:
-        remains.look_through(promised)
+    with _opened(database_path(folder, promised.generation), promised) as remains:
+        pass
     if remains.problems and expect_acknowledged(folder).generation != promised.generation:
         return verify(folder)  # it was compacted meanwhile
     return remains.findings
@@ -94,13 +81,12 @@ def repair(folder: Path) -> Repair:
     with hold(folder):
         promised = read_acknowledged(folder)
         path = _latest(folder, promised)
-        with _opened(path) as remains:
-            remains.look_through(promised)
+        with _opened(path, promised) as remains:
             if promised is not None and remains.findings.is_sound:
                 return Repair(len(remains.whole), (), 0, "")
-            if remains.identity is None or not (remains.about or remains.whole):
+            if remains.identity is None or not (remains.is_known or remains.whole):
                 raise _hopeless(path)
-            aside = _put_aside(files_of(path), folder / ASIDE)
+            aside = _put_aside(path, folder / ASIDE)
             generation = int(path.stem.split("-")[1]) + 1
             rows = (remains.row(id) for id in sorted(remains.whole))
             switch(folder, generation, remains.identity, rows, remains.next_state)
@@ -115,8 +101,9 @@ class Remains:
     path: Path
     connection: sqlite3.Connection
     problems: list[str] = field(default_factory=list)
-    about: About | None = None
     identity: Identity | None = None
+    state: State = field(default_factory=State)  # how far the database says that it has come
+    is_known: bool = False  # whether it says so
     whole: set[int] = field(default_factory=set)  # ids of entries that are as they were written
     lost: tuple[int, ...] = ()
     missing_writes: int = 0  # acknowledged, but not in the database
@@ -128,11 +115,6 @@ class Remains:
         return Findings(len(self.whole), self.lost, tuple(self.problems))
 
     @property
-    def state(self) -> State:
-        """How far the database says that it has come."""
-        return self.about.state if self.about else State()
-
-    @property
     def next_state(self) -> State:
         """The state of a database that holds the whole rows, numbered anew."""
         writes, kept = self.state.writes + self.missing_writes + 1, len(self.whole)
@@ -140,15 +122,17 @@ class Remains:
 
     def look_through(self, promised: Acknowledged | None) -> None:
         """Read everything, as it is at one moment."""
-        with suppress(*ERRORS):
-            self.connection.execute("BEGIN")
+        self.connection.execute("BEGIN")
         self._read_about()
         self.missing_writes = max(0, (promised.writes if promised else 0) - self.state.writes)
         if self.missing_writes:
             self.problems.append(f"its last {self.missing_writes} acknowledged writes are missing")
         checked = [line for (line,) in self._read("PRAGMA integrity_check(20)")]
         self.problems += [line for line in checked if line != "ok"]
-        forgotten = self._forgotten()
+        records = list(self._read("SELECT id, at_write, seal FROM forgotten"))
+        forgotten = {row[0] for row in records if is_forgotten(row)}
+        if len(forgotten) != len(records):
+            self.problems.append("records of what was forgotten are damaged")
         self._find_whole(forgotten)
         self._compare(forgotten)
 
@@ -158,8 +142,8 @@ class Remains:
 
     def _read_about(self) -> None:
         try:
-            self.about = about_from(self._read("SELECT name, value, seal FROM about"))
-            self.identity = self.about.identity
+            about = about_from(self._read("SELECT name, value, seal FROM about"))
+            self.identity, self.state, self.is_known = about.identity, about.state, True
         except ValueError as error:
             self.problems.append(str(error))
             with suppress(OSError, ValueError, RecursionError):
@@ -174,23 +158,15 @@ class Remains:
             refuse_no_damage(self.path, error)
             self.problems.append(f"SQLite stumbles over it ({error})")
 
-    def _forgotten(self) -> set[int]:
-        orders = ("ASC", "DESC")
-        asked = [f"SELECT id, at_write, seal FROM forgotten ORDER BY id {way}" for way in orders]
-        rows = [row for statement in asked for row in self._read(statement)]
-        if not all(is_forgotten(row) for row in rows):
-            self.problems.append("records of what was forgotten are damaged")
-        return {row[0] for row in rows if is_forgotten(row)}
-
     def _find_whole(self, forgotten: set[int]) -> None:
-        """Find whole entries from either end, then one by one those that are missing between."""
+        """Find whole entries in order, then one by one those that SQLite did not get to."""
         before = len(self.problems)
-        for way in ("ASC", "DESC"):
-            for values in self._read(f"{ENTRY} ORDER BY id {way}"):
-                self._look_at(Row(*values))
-            if len(self.problems) == before:
-                return
-        last = max([self.state.last_id, *self.whole])
+        for values in self._read(ENTRY):
+            self._look_at(Row(*values))
+        if len(self.problems) == before:
+            return
+        newest = [id for (id,) in self._read("SELECT max(id) FROM entries") if id]
+        last = max([self.state.last_id, *newest, *self.whole])
         for id in {*range(1, last + 1)} - self.whole - forgotten:
             with suppress(*ERRORS):
                 for values in self.connection.execute(f"{ENTRY} WHERE id = ?", (id,)):
@@ -208,7 +184,7 @@ class Remains:
 
     def _compare(self, forgotten: set[int]) -> None:
         """Compare what is there with what must be."""
-        is_known = self.about is not None and not self.missing_writes
+        is_known = self.is_known and not self.missing_writes
         last = self.state.last_id if is_known else max([self.state.last_id, *self.whole])
         expected, odd = check_ids(replace(self.state, last_id=last), self.whole, forgotten)
         self.problems += odd if is_known else []
@@ -218,25 +194,27 @@ class Remains:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Remains]:
-    """Open a database as it is, or what can be made of it."""
-    with tempfile.TemporaryDirectory() as place:
-        problems = [problem] if (problem := _closed_problem(path)) else []
+def _opened(path: Path, promised: Acknowledged | None) -> Iterator[Remains]:
+    """Open a database, or what can be made of it, and read all that can be read."""
+    if not path.is_file():
+        raise _hopeless(path)
+    with tempfile.TemporaryDirectory() as place, explained(path):
+        problems = _first_page_problems(path)
         found = _with_first_page(path, Path(place)) if problems else path
         with closing(connect(found)) as connection:
-            yield Remains(path, connection, problems)
+            remains = Remains(path, connection, problems)
+            remains.look_through(promised)
+            yield remains
 
 
-def _closed_problem(path: Path) -> str | None:
+def _first_page_problems(path: Path) -> list[str]:
     """Say why SQLite does not find the tables of a database, if it does not."""
-    if not path.is_file():
-        return "it is missing"
     try:
         with closing(connect(path)) as connection:
-            return None if has_our_tables(connection) else "its tables are others"
+            return [] if has_our_tables(connection) else ["its tables are others"]
     except ERRORS as error:
         refuse_no_damage(path, error)
-        return f"SQLite cannot read it ({error})"
+        return [f"SQLite cannot read it ({error})"]
 
 
 def _with_first_page(path: Path, place: Path) -> Path:
@@ -246,19 +224,13 @@ def _with_first_page(path: Path, place: Path) -> Path:
     """
     for file in files_of(path):
         shutil.copy2(file, place)
-    copy = place / path.name
-    with copy.open("r+b" if copy.exists() else "wb") as begun:
-        begun.write(_first_page())
-    return copy
-
-
-def _first_page() -> bytes:
-    """Return the first page that every database begins with."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
         make_tables(empty)
         page = bytearray(empty.serialize()[:PAGE_BYTES])
     page[24:28] = b"\xff\xff\xff\xff"  # a change unlike the last one: its size is not believed
-    return bytes(page)
+    with (place / path.name).open("r+b") as begun:
+        begun.write(page)
+    return place / path.name
 
 
 def _latest(folder: Path, promised: Acknowledged | None) -> Path:
@@ -277,13 +249,12 @@ def _hopeless(path: Path) -> MemoryFileError:
     )
 
 
-def _put_aside(files: Iterable[Path], aside: Path) -> Path:
+def _put_aside(database: Path, aside: Path) -> Path:
     """Give files a second name in another folder, so that they stay when the first one goes."""
     aside.mkdir(exist_ok=True)
-    number = len(list(aside.iterdir())) + 1
-    place = aside / f"{number:03d}"
+    place = aside / f"{len(list(aside.iterdir())) + 1:03d}"
     place.mkdir()
-    for file in files:
+    for file in files_of(database):
         try:
             os.link(file, place / file.name)
         except OSError:  # this file system has no second names

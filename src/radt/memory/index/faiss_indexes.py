@@ -1,55 +1,121 @@
-"""Graphs and inverted lists of Faiss (the extra `radt[faiss]`), and the choice by size.
+"""Approximate search: Faiss (the extra `radt[faiss]`) names candidates, which are compared exactly.
 
-What Faiss builds must depend on the keys alone. It builds with one thread, since with several the
-outcome differs from run to run, and a graph grows in blocks whose ends depend on nothing but their
-place, since the same keys in other parts make another graph.
+Faiss is asked only where all partitions are searched; each alone is searched exactly. What it
+builds depends on the keys alone, however they came: it takes them in whole blocks, since the same
+keys in other parts make another graph, and in one thread, since with several the outcome differs
+from run to run.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from radt.memory.index.approximate import (
-    NEIGHBOURS,
-    ApproximateIndex,
-    Plan,
-    Stage,
-    evenly,
-    measure_effort,
-    unit_rows,
-)
-from radt.memory.index.protocol import INDEXES
-from radt.memory.index.table import KeyTable
+from radt.memory.index.exact import FlatIndex, KeyTable, candidates, rerank
+from radt.memory.index.protocol import INDEXES, Index, check_queries
+from radt.memory.similarity import unit
 
-# A graph (HNSW).
-BLOCK = 256  # rows of its first blocks
-SHARE = 8192  # later a block is this part of all rows before it
+BLOCK = 1024  # rows that a finder takes in together; those behind its last block are all compared
+FETCHED = 3  # times as many candidates as are asked for: a finder ranks them only roughly
+MOST = 128  # nearest keys that a finder is asked for; whoever wants more has every key compared
+GROWTH = 4  # a finder is built anew when there are so many times more rows
+# A graph (HNSW). With these settings 97% to 99% of the nearest 50 are found among up to a million
+# keys of `radt bench memory`; where very many keys are equal it finds fewer than lists do.
 LINKS = 32
-EFFORT_TO_BUILD = 100
-LEAST_EFFORT, MOST_EFFORT = 64, 1024  # nodes that a search keeps in sight
-# Inverted lists (IVF).
+EFFORT_TO_BUILD, EFFORT_TO_SEARCH = 100, 512  # nodes that are kept in sight
+# Inverted lists (IVF), one byte per number: 96% to 99% among up to ten million keys.
 SMALLEST = 4096  # rows that lists are built for
-GROWTH = 4  # the centres are found anew when there are so many times more rows
+LISTS_READ = 32
 POINTS, ROUNDS = 32, 8  # rows per centre that centres are found from, and rounds of k-means
 OUTLIERS = 0.005  # share of a dimension's numbers, at each end, that its byte does not tell apart
-MOST_CODES = 1 << 16  # keys that one search looks at: a list of equal keys can be very long
-AT_ONCE = 1 << 16  # rows that are added together
-# The choice: `radt bench memory` measures one read through every index at several sizes. An exact
-# search is taken as long as it is about as fast as the fastest one that finds at least 95% of what
-# it finds. The table is the same for everybody, so that the same entries are searched in the same
-# way everywhere.
-TABLE = (  # so many keys of 64 numbers at most, and how they are searched
-    (16_384, "flat"),
-    (None, "faiss-ivf"),
-)
-WIDTH = 64  # a key of other width counts as so many more or fewer
+# `auto` compares every key as long as there are no more numbers than these: up to there an exact
+# search is about as fast (`radt bench memory`).
+COMPARED = 16_384 * 64
+
+
+class Finder(Protocol):
+    """What names candidates; every index of Faiss does."""
+
+    def add(self, vectors: NDArray[np.float32]) -> None:
+        """Take in unit vectors [n, d], the next rows."""
+        ...
+
+    def search(self, queries: NDArray[np.float32], k: int) -> tuple[Any, NDArray[np.int64]]:
+        """Return scores and some k rows for each query [B, d], both [B, k]; -1: no more."""
+        ...
+
+
+Build = Callable[[KeyTable, int], Finder]  # an empty one, which may learn from the first rows
+
+
+class ApproximateIndex(FlatIndex):
+    """Searches all partitions through a finder, and each alone exactly."""
+
+    def __init__(self, width: int, build: Build, smallest: int, learns: bool = True) -> None:
+        """Ask a finder when there are at least so many rows; one that `learns` is built anew."""
+        super().__init__(width)
+        self.build, self.smallest, self.learns = build, smallest, learns
+        self.finder: Finder | None = None
+        self.covered = 0  # rows that the finder knows
+        self._built = (0, 0)  # for how many rows, and how often they had moved
+
+    def to(self, device: torch.device | str) -> None:
+        """Stay on the CPU, where a finder is."""
+
+    def search(
+        self, queries: Tensor, k: int, partition: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return relevance and ids, both [B, k], best first; absent: -inf and -1."""
+        finder = self.follow() if partition is None and k <= MOST else None
+        if finder is None:
+            return super().search(queries, k, partition)
+        check_queries(queries, k, None, self.table.width)
+        directions = unit(queries.detach().cpu())  # [B, d]
+        rows = torch.from_numpy(finder.search(directions.float().numpy(), FETCHED * k)[1])
+        rows = rows.where(self.table.living(rows), -1).sort(1).values  # [B, FETCHED * k]
+        behind = candidates(self.table, directions, k, slice(self.covered, self.table.size))
+        relevance, ids = rerank(self.table, directions, torch.cat([rows, behind], 1), k)
+        if (ids < 0).any():  # fewer were named than are asked for
+            return super().search(queries, k)
+        return relevance, ids
+
+    def follow(self) -> Finder | None:
+        """Let the finder take in what came since; the first search after adding waits for it."""
+        table, rows = self.table, self.smallest
+        if table.size < rows:
+            return None
+        while self.learns and GROWTH * rows <= table.size:
+            rows *= GROWTH
+        with faiss_in_one_thread():
+            if self.finder is None or self._built != (rows, table.moved):
+                self.finder, self.covered = self.build(table, rows), 0
+                self._built = (rows, table.moved)
+            while (end := self.covered + BLOCK) <= table.size:
+                self.finder.add(table.directions(slice(self.covered, end)).numpy())
+                self.covered = end
+        return self.finder
+
+
+@contextmanager
+def faiss_in_one_thread() -> Iterator[None]:
+    """Let Faiss build with one thread, where it is installed."""
+    if importlib.util.find_spec("faiss") is None:
+        yield
+        return
+    faiss = faiss_library()
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(threads)
 
 
 def faiss_library() -> Any:
@@ -61,173 +127,52 @@ def faiss_library() -> Any:
     return faiss
 
 
-@contextmanager
-def faiss_in_one_thread() -> Iterator[None]:
-    """Let Faiss build with one thread."""
+def graph(table: KeyTable, rows: int) -> Any:
+    """Build an empty graph."""
     faiss = faiss_library()
-    threads = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(threads)
+    index = faiss.IndexHNSWFlat(table.width, LINKS, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction, index.hnsw.efSearch = EFFORT_TO_BUILD, EFFORT_TO_SEARCH
+    return index
 
 
-class SmallWorld:
-    """A graph over the first rows of a table; those behind its last whole block are compared.
-
-    Where very many keys are equal, a graph has few ways from one heap of them to the next: then too
-    little is found, every key is compared, and inverted lists are the better choice.
-    """
-
-    def __init__(self, table: KeyTable, rows: int) -> None:
-        faiss = faiss_library()
-        self.covered, self.effort, self.found = 0, LEAST_EFFORT, 0.0
-        self._measure_at = rows
-        self.index = faiss.IndexHNSWFlat(table.width, LINKS, faiss.METRIC_INNER_PRODUCT)
-        self.index.hnsw.efConstruction = EFFORT_TO_BUILD
-
-    def follow(self, table: KeyTable) -> None:
-        """Take in every block that is whole."""
-        while (end := self.covered + max(BLOCK, self.covered // SHARE)) <= table.size:
-            with faiss_in_one_thread():
-                self.index.add(unit_rows(table, slice(self.covered, end)))
-            self.covered = end
-            if self.covered >= self._measure_at:
-                self._measure_at *= 4
-                self._left = living_rows(table, self.covered)
-                measure_effort(self, table, MOST_EFFORT)
-        self._left = living_rows(table, self.covered)
-
-    def wanted(self, k: int) -> int:
-        """Ask for a few more than k: among equal keys the newest shall be found."""
-        return min(k + k // 4, self.covered)
-
-    def raw(self, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """Name some k rows for each query [B, d]."""
-        effort = faiss_library().SearchParametersHNSW(efSearch=max(self.effort, k), sel=self._left)
-        rows: NDArray[np.int64] = self.index.search(queries, k, params=effort)[1]
-        return rows
-
-
-class InvertedLists:
-    """Lists of keys, each by the nearest of some centres; a search looks into a few lists only.
-
-    There a key takes one byte per dimension; what is found is compared exactly with the keys of the
-    table. How many lists are looked into is measured when they are made.
-    """
-
-    def __init__(self, table: KeyTable, rows: int) -> None:
-        self.covered, self.effort, self.found = 0, 1, 0.0  # effort: lists that are looked into
-        self.lists = lists_for(rows)
-        self.index, self._measure_at = trained(table, rows, self.lists), rows
-        self.follow(table)
-
-    def follow(self, table: KeyTable) -> None:
-        """Put later rows into their lists."""
-        while self._measure_at <= table.size:
-            self._add(table, self._measure_at)
-            self._measure_at *= 2
-            measure_effort(self, table, self.lists)
-        self._add(table, table.size)
-
-    def _add(self, table: KeyTable, end: int) -> None:
-        for start in range(self.covered, end, AT_ONCE):
-            self.index.add(unit_rows(table, slice(start, min(end, start + AT_ONCE))))
-        self.covered = end
-        self._left = living_rows(table, end)
-
-    def wanted(self, k: int) -> int:
-        """Ask for more than k: one byte per dimension ranks them only roughly."""
-        return min(3 * k, self.covered)
-
-    def raw(self, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """Name some k rows for each query [B, d]."""
-        more = max(1, k // self.wanted(NEIGHBOURS))  # than the lists were measured for
-        lists = min(self.lists, self.effort * more)
-        effort = faiss_library().SearchParametersIVF(
-            nprobe=lists, max_codes=MOST_CODES * more, sel=self._left
-        )
-        rows: NDArray[np.int64] = self.index.search(queries, k, params=effort)[1]
-        return rows
-
-
-def living_rows(table: KeyTable, covered: int) -> Any:
-    """Tell Faiss which of the rows that it covers were not removed; None: all of them."""
-    if not table.removed:
-        return None
-    bits = np.packbits(table.living(slice(0, covered)).numpy(), bitorder="little")
-    return faiss_library().IDSelectorBitmap(bits)
-
-
-def lists_for(rows: int) -> int:
-    """Return a power of two near eight times the root of the number of rows."""
-    return int(2 ** np.round(3 + np.log2(rows) / 2))
-
-
-def trained(table: KeyTable, rows: int, lists: int) -> Any:
-    """Find the centres of lists among the first rows."""
+def inverted_lists(table: KeyTable, rows: int) -> Any:
+    """Build empty lists, each around one of the centres of the first rows."""
     faiss = faiss_library()
+    lists = int(2 ** np.round(3 + np.log2(rows) / 2))  # about eight times the root
     factory = f"IVF{lists}_HNSW32,SQ8"
     index = faiss.index_factory(table.width, factory, faiss.METRIC_INNER_PRODUCT)
+    index.nprobe = LISTS_READ
     index.cp.max_points_per_centroid = POINTS
     index.cp.min_points_per_centroid = 1  # fewer than Faiss likes are no reason to warn
     index.cp.niter = ROUNDS
     # a few far keys would stretch the range of a byte, and near ones would look alike
     index.sq.rangestat = faiss.ScalarQuantizer.RS_quantiles
     index.sq.rangestat_arg = OUTLIERS
-    with faiss_in_one_thread():
-        index.train(unit_rows(table, evenly(rows, POINTS * lists)))
+    sample = torch.linspace(0, rows - 1, min(rows, POINTS * lists), dtype=torch.float64).long()
+    index.train(table.directions(sample).numpy())
     return index
-
-
-def hnsw_plan(rows: int) -> Stage | None:
-    """Compare every key as long as there is not one block."""
-    return None if rows < BLOCK else Stage(SmallWorld, BLOCK)
-
-
-def ivf_plan(rows: int) -> Stage | None:
-    """Name the size at which centres were last found anew."""
-    if rows < SMALLEST:
-        return None
-    size = SMALLEST
-    while size * GROWTH <= rows:
-        size *= GROWTH
-    return Stage(InvertedLists, size)
-
-
-PLANS: dict[str, Plan] = {
-    "flat": lambda rows: None,
-    "faiss-hnsw": hnsw_plan,
-    "faiss-ivf": ivf_plan,
-}
-
-
-def choice(width: int, rows: int) -> str:
-    """Name the index for keys of a width, by how many numbers an exact search goes through."""
-    size = rows * width / WIDTH
-    return next(name for most, name in TABLE if most is None or size <= most)
 
 
 def hnsw_index(width: int) -> ApproximateIndex:
     """Build an index that searches through a graph."""
-    return ApproximateIndex(width, hnsw_plan)
+    return ApproximateIndex(width, graph, BLOCK, learns=False)
 
 
 def ivf_index(width: int) -> ApproximateIndex:
     """Build an index that searches through inverted lists."""
-    return ApproximateIndex(width, ivf_plan)
+    return ApproximateIndex(width, inverted_lists, SMALLEST)
 
 
-def auto_plan(width: int, rows: int) -> Stage | None:
-    """Name the finder for a number of rows."""
-    return PLANS[choice(width, rows)](rows)
-
-
-def auto_index(width: int) -> ApproximateIndex:
+def auto_index(width: int) -> Index:
     """Build an index for any size; without Faiss every key is compared."""
-    found = importlib.util.find_spec("faiss") is not None
-    return ApproximateIndex(width, partial(auto_plan, width) if found else PLANS["flat"])
+    if importlib.util.find_spec("faiss") is None:
+        return FlatIndex(width)
+    return ApproximateIndex(width, inverted_lists, COMPARED // width + 1)
+
+
+def choice(width: int, rows: int) -> str:
+    """Name the index that `auto` is for so many keys of a width."""
+    return "flat" if rows * width <= COMPARED else "faiss-ivf"
 
 
 INDEXES.register("faiss-hnsw", hnsw_index)

@@ -15,6 +15,7 @@ from radt.memory.store import STORES
 
 if TYPE_CHECKING:
     from radt.memory.postgres.store import PostgresStore
+    from radt.memory.rows import Findings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")  # with `radt_` before it, a schema's name
 
@@ -45,6 +46,13 @@ def open_postgres(name: str, identity: Identity | None, writing: bool) -> Postgr
         from radt.memory.postgres.server import read_address
         from radt.memory.postgres.store import PostgresStore
     return PostgresStore(name, identity, writing, read_address())
+
+
+def verify_server(name: str) -> Findings:
+    """Read everything that the server holds of a memory, as it is at one moment."""
+    with explained_import():
+        from radt.memory.postgres import store
+    return store.look_through(name)
 
 
 @contextmanager

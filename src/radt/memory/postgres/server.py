@@ -18,8 +18,9 @@ import re
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NoReturn, TypeVar
 
 import psycopg
@@ -35,32 +36,22 @@ PRIVATE = (  # parts of a connection string that no text may hold
     *("host", "hostaddr", "port", "dbname", "user", "password", "service", "servicefile"),
     *("passfile", "sslcert", "sslkey", "sslpassword", "sslrootcert", "oauth_client_secret"),
 )
-PASSING = frozenset(  # of the server's codes; those of class 08 pass, too
-    {
-        *("40001", "40P01", "55P03"),  # another writer was in the way
-        *("25P03", "57P05"),  # it gave up on a silent connection
-        *("53300", "57P01", "57P02", "57P03"),  # too many clients, stopping, starting
-        "57014",  # a statement took too long
-    }
-)
 SAID_WHILE_CONNECTING = (  # what libpq says, what it means, whether it may pass
     ("password authentication failed", "it refuses the user or the password", False),
     ("no password supplied", "it asks for a password and got none", False),
     ("no pg_hba.conf entry", "it does not let this machine, user or database in", False),
-    ("is not permitted to log in", "it refuses the user", False),
+    ("not permitted to log in", "it refuses the user", False),
     ("does not exist", "it has no such user or database", False),
     ("service file", "the service is in no service file", False),
     ("certificate", "its certificate or ours is refused", False),
     ("SSL", "it does not agree on encryption", False),
     ("refused", "nobody listens at the address", True),
-    ("too many clients", "it has too many clients", True),
-    ("starting up", "it is starting", True),
-    ("shutting down", "it is stopping", True),
-    ("host name", "the name of its host is not known", True),
     ("resolve host", "the name of its host is not known", True),
+    ("host name", "the name of its host is not known", True),
     ("timeout", "it did not answer in time", True),
-    ("closed the connection", "the connection was lost", True),
+    ("", "the connection failed", True),
 )
+SILENT = "25P03"  # it gave up on a connection that said nothing
 NEXT = {
     "42501": "let an administrator run CREATE EXTENSION vector in the database, and GRANT CREATE "
     "ON DATABASE, or the rights on this memory's schema, to the user",
@@ -71,6 +62,7 @@ NEXT = {
 }
 CHECK = f"check {VARIABLE}, or PGHOST, PGUSER and ~/.pgpass if it is not set"
 OLDEST = 16  # version of PostgreSQL
+PAUSES = 0.05, 5.0  # seconds before the next try: the first, which doubles, and the longest
 IDLE = 600  # seconds after which the server may close a silent connection
 NEIGHBOURS = 400  # that an approximate search looks at, and the most that it returns
 IN_DOUBT = "; whether this write was kept is not known, so look before you write it again"
@@ -108,17 +100,9 @@ class Address:
             text = word.sub(HIDDEN, text)
         return text
 
-
-class RedactedLog(logging.Filter):
-    """Hides an address in what the library logs while a connection is in use."""
-
-    def __init__(self, address: Address) -> None:
-        super().__init__()
-        self._address = address
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite a record; all of them are kept."""
-        record.msg, record.args = self._address.redacted(record.getMessage()), ()
+    def redact_record(self, record: logging.LogRecord) -> bool:
+        """Hide them in what the library logs; all records are kept."""
+        record.msg, record.args = self.redacted(record.getMessage()), ()
         return True
 
 
@@ -156,22 +140,17 @@ class Failure:
 
 def explain(error: psycopg.Error, address: Address) -> Failure:
     """Say what an error means without naming the server."""
-    code = error.sqlstate
-    if code is None and isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-        return _explain_connection(str(error))
+    code, is_operational = error.sqlstate, isinstance(error, psycopg.OperationalError)
+    if code is None and (is_operational or isinstance(error, psycopg.InterfaceError)):
+        known = (rest for text, *rest in SAID_WHILE_CONNECTING if text in str(error))
+        meaning, passes = next(known)
+        return Failure(str(meaning), bool(passes), CHECK)
     if code is None:  # not the server's fault
         return Failure(address.redacted(repr(error)), False, "report this as an error of radt")
-    passes = code in PASSING or code.startswith("08")
     said = address.redacted(error.diag.message_primary or "nothing more is said")
+    passes = (is_operational or code == SILENT) and code not in NEXT
     step = NEXT.get(code, "ask who looks after the server")
     return Failure(f"{said} ({type(error).__name__}, {code})", passes, step)
-
-
-def _explain_connection(said: str) -> Failure:
-    for text, meaning, passes in SAID_WHILE_CONNECTING:
-        if text in said:
-            return Failure(meaning, passes, CHECK)
-    return Failure("the connection failed", True, CHECK)
 
 
 @dataclass(frozen=True)
@@ -181,8 +160,6 @@ class Patience:
     connect: float = 5.0  # for a connection
     answer: float = 30.0  # for one statement
     total: float = 60.0  # after which nothing is tried again
-    first_pause: float = 0.05  # doubles each time
-    longest_pause: float = 5.0
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -210,9 +187,9 @@ class Server:
         self._connection: Connection | None = None
         self._release: Callable[[], object] = lambda: None
         self._doubt = ""  # what the error says if the work fails now
-        log, hidden = logging.getLogger("psycopg"), RedactedLog(address)
-        log.addFilter(hidden)
-        weakref.finalize(self, log.removeFilter, hidden)
+        log = logging.getLogger("psycopg")
+        log.addFilter(address.redact_record)
+        weakref.finalize(self, log.removeFilter, address.redact_record)
 
     def close(self) -> None:
         """Give the connection back; the next work makes a new one."""
@@ -236,8 +213,8 @@ class Server:
         """Do work, again if its failure may pass."""
         refuse_child(self.place, self._process)
         self._doubt = ""
-        started = time.monotonic()
-        for tries, pause in enumerate(self._pauses(), start=1):
+        started, pause = time.monotonic(), PAUSES[0]
+        for tries in count(1):
             try:
                 return work(self._connected())
             except psycopg.Error as error:
@@ -251,22 +228,15 @@ class Server:
             if not failure.passes:
                 raise self._error("the server refuses", failure)
             if seconds + pause > self.patience.total:
-                what = f"the server failed {tries} times in {seconds:.0f} s"
-                raise self._error(what, failure)
-            time.sleep(pause)
-        raise AssertionError("pauses have no end")
+                raise self._error(f"the server failed {tries} times in {seconds:.0f} s", failure)
+            time.sleep(pause * random.Random().uniform(0.5, 1.0))  # not all clients at once
+            pause = min(2 * pause, PAUSES[1])
+        raise AssertionError("tries have no end")
 
     def _error(self, what: str, failure: Failure) -> MemoryServerError:
         return MemoryServerError(
             f"{self.place}: {what}: {failure.reason}{self._doubt}. Next: {failure.next_step}"
         )
-
-    def _pauses(self) -> Iterator[float]:
-        """Double the pause each time; chance keeps a thousand agents from coming back at once."""
-        chance, pause = random.Random(self.client.int), self.patience.first_pause
-        while True:
-            yield pause * chance.uniform(0.5, 1.0)
-            pause = min(2 * pause, self.patience.longest_pause)
 
     def _connected(self) -> Connection:
         if self._connection is None:

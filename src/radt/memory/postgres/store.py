@@ -7,19 +7,15 @@ each, so ids rise in the order in which writes become visible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from radt.files import atomic_write
-from radt.memory.chunks import blank
-from radt.memory.entries import Entries
-from radt.memory.folder.database import create_database
-from radt.memory.folder.verify import Findings
+from radt.memory.entries import Entries, blank
 from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import Identity, refuse_other, refuse_reader
 from radt.memory.index import check_queries
@@ -29,10 +25,11 @@ from radt.memory.postgres.server import (
     Connection,
     MemoryServerError,
     Patience,
+    Result,
     Server,
     read_address,
 )
-from radt.memory.rows import About, Row, RowFormat, RowStore, State, check_ids, some
+from radt.memory.rows import About, Findings, Row, RowFormat, RowStore, State, check_ids, some
 from radt.memory.store import NewEntries, ids_of
 
 
@@ -124,6 +121,23 @@ class PostgresStore(RowStore):
         if self.server.run(self._about).state != self.state:
             self._apply(self.server.transact(self._changes, reading=True))
 
+    def details(self) -> dict[str, Any]:
+        """Say how much room the memory takes, what made it, and which schema it is."""
+        schema, run = self.server.schema, self.server.run
+        taken = run(lambda connection: tables.size(connection, schema))
+        made_by = f"radt {run(self._read_about).library}"
+        return {"bytes": taken, "made_by": made_by, "database": schema}
+
+    def read_all(self, work: Callable[[State, Iterator[Row]], Result]) -> Result:
+        """Give work all rows with their contents, as they are at one moment."""
+
+        def read(connection: Connection) -> Result:
+            parts = tables.whole_rows(connection)
+            rows = (self._whole(row) for part in parts for row in part)
+            return work(self._about(connection).state, rows)
+
+        return self.server.transact(read, reading=True)
+
     def close(self) -> None:
         """Give the connection back."""
         self.server.close()
@@ -203,14 +217,13 @@ class PostgresStore(RowStore):
         """Read rows by id; those that others have removed are left out."""
         found = tables.read_rows(connection, ids, contents)
         for row in found.values():
-            self.whole(row, contents)
+            self._whole(row, contents)
         missing = [id for id in ids if id not in found]
-        if missing and (lost := tables.lost(connection, missing)):
+        if missing and (lost := {*missing} - tables.forgotten(connection)):
             raise self._damaged(f"entries {some(lost)} are not there any more")
         return found
 
-    def whole(self, row: Row, content: bool = True) -> Row:
-        """Return a row if it is as it was written, with its content or without."""
+    def _whole(self, row: Row, content: bool = True) -> Row:
         if problem := self.format.problem(row, content):
             raise self._damaged(f"entry {row.id} is damaged ({problem})")
         return row
@@ -222,7 +235,7 @@ class PostgresStore(RowStore):
         )
 
 
-def verify_server(name: str) -> Findings:
+def look_through(name: str) -> Findings:
     """Read everything that the server holds of a memory, as it is at one moment."""
     place, schema = f"postgres:{name}", f"radt_{name}"
     with closing(Server(place, schema, read_address(), Patience())) as server:
@@ -247,21 +260,8 @@ def _verified(connection: Connection) -> Findings:
         good |= {row.id for row in whole}
         if strange := tables.strange_directions(connection, format, whole):
             problems.append(f"entries {some(strange)} are searched by other keys than theirs")
-    expected, odd = check_ids(state, good, tables.forgotten(connection, since=0))
+    expected, odd = check_ids(state, good, tables.forgotten(connection))
     problems += odd
     if (count := tables.searched(connection)) != state.entries:
         problems.append(f"{state.entries} entries are expected, {count} are searched")
     return Findings(len(good & expected), tuple(sorted(expected - good)), tuple(problems))
-
-
-def export_server(store: PostgresStore, file: Path) -> int:
-    """Write a memory as it is at one moment to one file; return how many entries it has."""
-
-    def copy(connection: Connection) -> int:
-        now = tables.read_about(connection).state
-        state = replace(now, last_id=now.entries)
-        rows = (store.whole(row) for part in tables.whole_rows(connection) for row in part)
-        atomic_write(file, lambda path: create_database(path, store.identity, rows, state))
-        return state.entries
-
-    return store.server.transact(copy, reading=True)

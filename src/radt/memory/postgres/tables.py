@@ -137,16 +137,17 @@ def read_rows(connection: Connection, ids: Sequence[int], contents: bool) -> dic
     return found
 
 
-def forgotten(connection: Connection, since: int) -> set[int]:
+def whole_rows(connection: Connection) -> Iterator[list[Row]]:
+    """Go through all rows with their contents, some at a time, in the order of their ids."""
+    for part in read_numbers(connection, after=0):
+        found = read_rows(connection, [row.id for row in part], contents=True)
+        yield [found[id] for id in sorted(found)]
+
+
+def forgotten(connection: Connection, since: int = 0) -> set[int]:
     """Return the ids that were removed after a write."""
     asked = "SELECT id FROM forgotten WHERE at_write > %s"
     return {id for (id,) in connection.execute(asked, (since,), binary=True)}
-
-
-def lost(connection: Connection, ids: Sequence[int]) -> set[int]:
-    """Return which of some ids were not removed by anybody."""
-    asked = "SELECT id FROM forgotten WHERE id = ANY(%s)"
-    return {*ids} - {id for (id,) in connection.execute(asked, (list(ids),), binary=True)}
 
 
 def searched(connection: Connection) -> int:
@@ -213,13 +214,6 @@ def _remove(connection: Connection, ids: list[int], at_write: int) -> int:
 def _parts(ids: Sequence[int]) -> Iterator[list[int]]:
     for start in range(0, len(ids), AT_ONCE):
         yield list(ids[start : start + AT_ONCE])
-
-
-def whole_rows(connection: Connection) -> Iterator[list[Row]]:
-    """Go through all rows with their contents, some at a time, in the order of their ids."""
-    for part in read_numbers(connection, after=0):
-        found = read_rows(connection, [row.id for row in part], contents=True)
-        yield [found[id] for id in sorted(found)]
 
 
 def strange_directions(connection: Connection, format: RowFormat, rows: list[Row]) -> list[int]:

@@ -61,7 +61,7 @@ export class LiveMode {
   }
 }
 
-// An address that ends in #seed=7 lives through the same again.
+// An address that ends in #seed=7 starts the same run again.
 function chosenSeed() {
   const text = new URLSearchParams(location.hash.slice(1)).get("seed");
   return /^\d{1,9}$/.test(text ?? "") ? Number(text) : null;

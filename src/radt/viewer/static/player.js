@@ -6,7 +6,7 @@ const SPEEDS = [1, 2, 5, 10, 20, 40, 80, 160, Infinity]; // steps a second
 const LEAD_SECONDS = 0.4; // that are asked for before they are shown
 
 export class Player {
-  // onWaiting: somebody wants to go on, but nothing lives yet.
+  // onWaiting: somebody wants to go on, but no agent acts yet.
   constructor({ onMove, onError, onWaiting }) {
     Object.assign(this, { onMove, onError, onWaiting });
     this.mode = null;

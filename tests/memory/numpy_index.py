@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radt.memory.index.protocol import INDEXES, check_known, check_new, check_queries
+from radt.memory.index import check_known, check_new, check_queries
 from radt.memory.similarity import GRID, unit
 
 
@@ -52,6 +52,3 @@ class NumpyIndex:
             scores[row, : len(best)] = cosine[best]
             ids[row, : len(best)] = self.ids[best]
         return torch.from_numpy(scores), torch.from_numpy(ids)
-
-
-INDEXES.register("numpy", NumpyIndex)

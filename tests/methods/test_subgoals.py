@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from radt.data import Dataset
-from radt.memory.chunks import blank
+from radt.memory.entries import blank
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.decision_cache import MovingWindow
 from radt.methods.exploration import ExplorationBonus

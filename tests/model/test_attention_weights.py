@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from radt.model.attention import CrossAttention, merge_heads
-from radt.model.looking import attention_to_steps, attention_weights, looking
+from radt.model.attention_weights import attention_to_steps, attention_weights, looking
 from tests.model.batches import SPACES, random_batch, small_model
 
 LENGTHS = torch.tensor([5, 2, 0])
