@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from radt.engine import LocalEngine, last_words, open_engine
-from tests.engine.jobs import Task, check_engine, check_results_in_order, count_up
+from radt.engine import LocalEngine, open_engine
+from tests.engine.jobs import Task, check_engine, check_results_in_order, count_up, last_words
 
 
 def test_processes_keep_what_an_engine_promises(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_one_worker_is_this_process(tmp_path: Path) -> None:
 def test_who_stops_listening_stops_the_workers(tmp_path: Path) -> None:
     told = LocalEngine(2).map(count_up, [Task(10_000, tmp_path), Task(20_000, tmp_path)])
     next(told)
-    assert len(multiprocessing.active_children()) == 2
+    assert len(multiprocessing.active_children()) == 3  # two workers, and who passes news on
     told.close()  # type: ignore[attr-defined]
     assert not multiprocessing.active_children()
 

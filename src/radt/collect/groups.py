@@ -7,7 +7,6 @@ arrays.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from radt.collect.parts import (
@@ -31,7 +29,7 @@ from radt.collect.parts import (
 from radt.collect.rollout import Rollout, episode_returns, late_return, one_history
 from radt.collect.source import CollectError, CollectProgress, Recorded, Request
 from radt.data import History
-from radt.engine import Engine, JobError
+from radt.engine import Engine, JobError, single_threaded
 from radt.envs.suite import TaskSuite
 from radt.files import locked
 
@@ -271,17 +269,3 @@ def _tell(job: GroupJob) -> Iterator[tuple[Any, ...]]:
     """Record a group with one thread and say how far it is."""
     with single_threaded():
         yield from map(astuple, record_group(job))
-
-
-@contextlib.contextmanager
-def single_threaded() -> Iterator[None]:
-    """Compute with one thread, so that sums are rounded the same everywhere."""
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):  # NumPy's BLAS has threads of its own
-            yield
-    finally:
-        torch.set_num_threads(before)

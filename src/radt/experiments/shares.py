@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from radt.collect.groups import single_threaded
-from radt.engine import Engine
+from radt.engine import Engine, single_threaded
 from radt.experiments.evaluate import RollOut, Trials, roll_out
 from radt.experiments.run import RunError
 from radt.icl import ICLResult, Observer
