@@ -17,8 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.collect.groups import LearnerState, record_learning
-from radt.collect.networks import POLICY, VALUE, ActorCritics, Adam
-from radt.collect.ppo_loss import Experience, minibatches, output_gradients
+from radt.collect.networks import (
+    POLICY,
+    VALUE,
+    ActorCritics,
+    Adam,
+    Experience,
+    minibatches,
+    output_gradients,
+)
 from radt.collect.rollout import (
     ENVIRONMENT,
     INITIAL,

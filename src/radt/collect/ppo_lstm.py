@@ -26,9 +26,8 @@ from torch import Tensor
 
 from radt.collect.groups import LearnerState, record_learning
 from radt.collect.lstm import LSTMState, RecurrentActorCritics
-from radt.collect.networks import POLICY, VALUE, Adam
+from radt.collect.networks import POLICY, VALUE, Adam, Experience, of_samples, output_gradients
 from radt.collect.ppo import require_discrete_actions
-from radt.collect.ppo_loss import Experience, of_samples, output_gradients
 from radt.collect.rollout import (
     CUT,
     ENVIRONMENT,
