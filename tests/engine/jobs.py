@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,12 @@ def count_up(task: Task) -> Iterator[int]:
         if value == 1 and tries < task.deaths:
             fail(task.raises)
         yield value
+
+
+def sleep(seconds: float) -> Iterator[int]:
+    """Say who sleeps, and do."""
+    yield os.getpid()
+    time.sleep(seconds)
 
 
 def last_words(engine: Engine, work: Work[Job], jobs: Sequence[Job]) -> list[Any]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from radt.engine import LocalEngine, open_engine
@@ -36,6 +41,35 @@ def test_who_stops_listening_stops_the_workers(tmp_path: Path) -> None:
     assert len(multiprocessing.active_children()) == 3  # two workers, and who passes news on
     told.close()  # type: ignore[attr-defined]
     assert not multiprocessing.active_children()
+
+
+SCRIPT = """
+from radt.engine import LocalEngine
+from tests.engine.jobs import sleep
+
+if __name__ == "__main__":
+    for _, process in LocalEngine(2).map(sleep, [60.0, 60.0]):
+        print(process, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])},
+    ) as parent:
+        assert parent.stdout is not None
+        workers = {int(parent.stdout.readline()) for _ in range(2)}
+        children = psutil.Process(parent.pid).children()
+        assert workers < {child.pid for child in children}
+        parent.send_signal(how)
+        _, alive = psutil.wait_procs(children, timeout=30)
+    assert not [process for process in alive if process.is_running()]
 
 
 def test_local_is_the_default_and_has_no_address() -> None:
