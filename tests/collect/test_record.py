@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,25 +121,28 @@ class Killed(BaseException):
     """Stands for the end of the process at any report."""
 
 
+def killed_at(report: int) -> Callable[[CollectProgress], None]:
+    """End the process at the report of this number, from 1."""
+    heard: list[CollectProgress] = []
+
+    def progress(news: CollectProgress) -> None:
+        heard.append(news)
+        if len(heard) == report:
+            raise Killed
+
+    return progress
+
+
 def collect_with_kills(
     folder: Path, suite: DarkRoomSuite, kills: int, seed: int, source: str = "ppo"
 ) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(kills):
-        left = int(rng.integers(1, 5))
-
-        def stop(_: CollectProgress) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
-        try:
+        stop = killed_at(int(rng.integers(1, 5)))
+        with suppress(Killed):
             record_histories(
                 suite, CONFIGS[source], folder, workers=1, progress=stop, source=source
             )
-        except Killed:
-            continue
     record_histories(suite, CONFIGS[source], folder, workers=1, quiet=True, source=source)
 
 
@@ -152,16 +157,8 @@ def test_killed_between_rollouts_and_resumed(
 def test_a_learner_without_its_parts_is_not_gone_on_with(
     source: str, finished: Path, tmp_path: Path
 ) -> None:
-    left = 6
-
-    def stop(_: CollectProgress) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Killed
-
     with pytest.raises(Killed):
-        record(source, tmp_path, progress=stop)
+        record(source, tmp_path, progress=killed_at(6))
     first, *_, last = sorted((tmp_path / PARTS).glob("group-000-part-*"))
     last.unlink()
     assert (tmp_path / PARTS / "group-000-learner.safetensors").is_file()
@@ -232,12 +229,8 @@ def test_another_configuration_is_refused(source: str, finished: Path, tmp_path:
         record_histories(
             tiny_suite(), NoisyExpertOptions(), finished, quiet=True, source="noisy-expert"
         )
-
-    def stop(_: CollectProgress) -> None:
-        raise Killed
-
     with pytest.raises(Killed):
-        record_histories(tiny_suite(), CONFIG, tmp_path, workers=1, progress=stop)
+        record_histories(tiny_suite(), CONFIG, tmp_path, workers=1, progress=killed_at(1))
     with pytest.raises(CollectError, match=r"unfinished collection .*config.gamma: 0.99 there"):
         record_histories(tiny_suite(), replace(CONFIG, gamma=0.9), tmp_path, quiet=True)
 
@@ -255,11 +248,6 @@ def test_two_collectors_do_not_share_a_folder(tmp_path: Path) -> None:
         pytest.raises(CollectError, match="another process is collecting"),
     ):
         record_histories(tiny_suite(), CONFIG, tmp_path, quiet=True)
-
-
-def test_workers_must_be_positive(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least 1, not 0"):
-        record_histories(tiny_suite(), CONFIG, tmp_path, workers=0)
 
 
 def test_the_bar_shows_the_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
