@@ -111,7 +111,8 @@ def record_learning(
             f"{above:g}; lower collect.keep_above, or let agents learn longer with "
             f"collect.transitions. What is recorded is kept in {request.parts}"
         )
-    seconds = sum(part["seconds"].item() for job in jobs[:done] for part in job.parts())
+    parts = (part for job in jobs[:done] for part in job.parts())
+    seconds = sum(part["seconds"].item() for part in parts if "seconds" in part)  # older ones: not
     wanted = set(kept[:count])
     some = [job for job in jobs[:done] if wanted & set(job.tasks)]
     chosen = (history for job in some for history in histories(job) if history.task in wanted)
