@@ -23,13 +23,12 @@ from rich.table import Table
 from radt.bench import USUAL, CollectArguments, Resources
 from radt.bench.common import make_table, with_provenance
 from radt.collect import SOURCES, CollectConfig, CollectProgress, RecurrentConfig, record_histories
-from radt.collect.groups import single_threaded
 from radt.collect.ppo import network_inputs
 from radt.collect.ppo_lstm import network_view
 from radt.collect.rollout import LATE_EPISODES, StateIndex, late_return
 from radt.data import Dataset
 from radt.decode import decode
-from radt.engine import LocalEngine
+from radt.engine import LocalEngine, single_threaded
 from radt.envs.suite import SUITES, TaskSuite
 from radt.experiments.presets import usual_recipe, usual_source
 from radt.experiments.run import RunError
