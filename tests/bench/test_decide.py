@@ -20,7 +20,7 @@ from radt.bench.decide import (
     embedding_cosine,
     time_scene,
 )
-from radt.costs import warm_actor
+from radt.costs import random_trial, warm_actor
 from radt.experiments.run import RunError
 from radt.loading import load, shipped
 from tests.contracts.method import CONTEXT, build_method
@@ -48,6 +48,23 @@ def test_watching_an_embedder_changes_nothing() -> None:
     assert watched.clock.seconds["embed"] > 0
     assert watched.stepper(2, CONTEXT) is not None
     assert WatchedEmbedder(method.embedder, False).stepper(2, CONTEXT) is None
+
+
+def test_a_method_asks_as_often_as_it_is_told(rng: np.random.Generator) -> None:
+    options = {
+        "model": {"layers": 1, "width": 16, "heads": 2},
+        "memory": {"context_len": CONTEXT, "retrieve_every": 3},
+    }
+    method = build_method("ra-dt", TOY_GRID.spaces, options)
+    past = [[random_trial(TOY_GRID.spaces, 0, episode, rng)] for episode in range(2)]
+    actor, trials = warm_actor(method, 1, past)
+    asked = []
+    for _ in range(7):
+        trials.see(np.arange(1), np.zeros((1, 2)))
+        actor.decide(trials, np.arange(1))
+        asked.append(actor.retrieval is not None)
+        trials.record(np.arange(1), np.zeros(1), np.zeros(1, np.float32))
+    assert asked == [True, False, False, True, False, False, True]
 
 
 def test_embeddings_are_alike_behind_the_window_but_not_the_same() -> None:

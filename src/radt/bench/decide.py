@@ -51,7 +51,7 @@ def bench_decide(
     arguments: DecideArguments,
     resources: Resources = USUAL,
     scenes: Sequence[Scene] = SCENES,
-    trials: int = 10,
+    trials: int = 2,
 ) -> dict[str, Any]:
     """Measure decisions, and how alike both embeddings are in some trials of trained weights."""
     env, weights, device = arguments.env, arguments.weights, resources.device

@@ -190,11 +190,11 @@ def filled_index(name: str, real: RealKeys, size: int, width: int) -> Index:
 def measure_read(name: str, real: RealKeys, size: int, width: int) -> Read:
     """Build an index and read from it one query at a time, in turns with a product in torch."""
     queries, task = real.asked(width), torch.from_numpy(real.asked_by)
-    exact = filled_index("flat", real, size, width).search(queries, K)[0]  # [Q, k]
     before, begun = psutil.Process().memory_info().rss, time.perf_counter()
     index = filled_index(name, real, size, width)
     seconds = time.perf_counter() - begun
     held = psutil.Process().memory_info().rss - before
+    exact = filled_index("flat", real, size, width).search(queries, K)[0]  # [Q, k]
     keys = torch.cat([unit(some).float() for some, _ in real.blocks(size, width)])
     one, own, directions = queries.split(1), task.split(1), unit(queries).float().split(1)
     took = take_turns(
@@ -218,7 +218,8 @@ def measure_read(name: str, real: RealKeys, size: int, width: int) -> Read:
         "own_task_p50_ms": float(np.median(took["own"])),  # within the task of the query
         "reads": len(took["all"]),  # that were timed
         "build_seconds": seconds,
-        "bytes_per_entry": max(0, held) / size,  # by which the process grew
+        "bytes_per_entry": max(0, held)
+        / size,  # by which the process grew; little where others left room
     }
 
 
