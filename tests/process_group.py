@@ -6,12 +6,14 @@ torchrun --nproc-per-node 2 -m tests.process_group learn FOLDER dt ra-dt
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from radt.bench.distributed import Ended, torchrun
 from radt.data import Dataset
 from radt.distributed import SINGLE_PROCESS, ProcessGroup, joined_group
 from radt.envs.suite import SUITES, TaskSuite
@@ -35,11 +37,37 @@ CONFIG = LearnConfig(
 FAILS_AT = 5  # updates
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How torchrun ended, and what its processes said."""
+
+    code: int
+    said: str
+
+
+def torchrun(processes: int, module: Sequence[str], environ: Mapping[str, str]) -> Ended:
+    """Start processes of a module on this machine and wait for them, but not for ever."""
+    options = ["--standalone", f"--nproc-per-node={processes}", "-m"]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *options, *module],
+        env={**os.environ, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        said, _ = started.communicate(timeout=SECONDS)
+    except BaseException:
+        started.terminate()  # which ends its processes, too
+        raise
+    return Ended(started.returncode, said)
+
+
 def launch(*words: str) -> Ended:
     """Start two processes of one thread each and wait for them, but not for ever."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     environ = {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    return torchrun(2, ["tests.process_group", *words], environ, SECONDS)
+    return torchrun(2, ["tests.process_group", *words], environ)
 
 
 def cases() -> dict[str, tuple[TaskSuite, str]]:
@@ -93,6 +121,8 @@ def main(task: str, *words: str) -> int:
     with joined_group() as group:
         for case in words[1:]:
             learn_one(case, Path(words[0]), group, fails=task == "fail")
+    threads = [file.read_text() for file in Path("/proc/self/task").glob("*/comm")]
+    assert not any("gloo" in name for name in threads)  # which could abort the process at its end
     return 0
 
 

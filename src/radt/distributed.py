@@ -11,6 +11,8 @@ processes share it. Rank 0 alone writes files and speaks.
 from __future__ import annotations
 
 import dataclasses
+import gc
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -187,11 +189,16 @@ def joined_group(device: str = "cpu") -> Iterator[ProcessGroup]:
     on_gpus = torch.device(device).type == "cuda"
     if on_gpus:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))  # so that `cuda` is one's own
+    # DistributedDataParallel imports it. Its functions have the group of that moment as a default:
+    importlib.import_module("torch.distributed.nn")  # so there must be none yet, to be kept alive
     dist.init_process_group("nccl" if on_gpus else "gloo", timeout=PATIENCE)
     try:
         yield group
     finally:
         dist.destroy_process_group()
+        # Gloo's threads end with the last reference to the group, which may be in a cycle. One that
+        # lives on and lets go of a tensor while the interpreter ends aborts the process.
+        gc.collect()
 
 
 def _device() -> torch.device:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,19 +13,16 @@ import pytest
 from radt.bench import CollectArguments, Resources, collect
 from radt.bench.collect import (
     BaselineJob,
-    BaselineRun,
-    Setting,
     bench_collect,
-    build_ppo,
-    build_recurrent_ppo,
+    build_baseline,
     collect_table,
     learn_tasks,
-    scaled,
+    network_env,
 )
 from radt.collect import CollectConfig, RecurrentConfig
 from radt.collect.networks import HIDDEN
 from radt.collect.ppo import network_inputs
-from radt.collect.ppo_lstm import RecurrentLearner
+from radt.collect.ppo_lstm import RecurrentLearner, network_view
 from radt.collect.rollout import StateIndex, late_return
 from radt.engine import LocalEngine
 from radt.envs import SUITES
@@ -41,9 +39,15 @@ SUITE = SUITES["dark-room-10x10"]
 def slow_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stands in for processes of 100 transitions/s each, and compares every second task as won."""
 
-    def learned(job: BaselineJob) -> Iterator[tuple[object, ...]]:
+    def learned(job: BaselineJob) -> Iterator[dict[str, object]]:
+        steps = job.rollouts * job.config.n_steps
         for task in job.tasks:
-            yield astuple(BaselineRun(task, 100 * job.rollouts, job.rollouts, float(task % 2)))
+            yield {
+                "task": task,
+                "transitions": steps,
+                "seconds": steps / 100,
+                "late_return": float(task % 2),
+            }
 
     monkeypatch.setattr(collect, "learn_tasks", learned)
     monkeypatch.setattr(collect, "LocalEngine", lambda workers: LocalEngine(1))
@@ -56,23 +60,21 @@ def test_both_sides_and_their_returns_are_in_the_record() -> None:
     assert ours["transitions"] == 80 * 384
     assert record["ratio"] == pytest.approx(ours["steady_rate"] / 100)
     assert record["ratio_of_whole_runs"] == pytest.approx(80 * 384 / ours["seconds"] / 100)
-    assert returns["tasks"] == [run["task"] for run in theirs["runs"]]
-    assert len(set(returns["tasks"])) == 8
-    assert set(returns["tasks"]) <= set(SUITE.train_tasks)
-    assert returns["stable_baselines3"] == [float(task % 2) for task in returns["tasks"]]
-    assert collect_table(record).row_count == 10
+    tasks = [run["task"] for run in theirs["runs"]]
+    assert len(set(tasks)) == 8
+    assert set(tasks) <= set(SUITE.train_tasks)
+    assert returns["stable_baselines3"] == [float(task % 2) for task in tasks]
+    assert theirs["rate"] == pytest.approx(100)
+    assert collect_table(record).row_count == 8
 
 
 @pytest.mark.usefixtures("slow_baseline")
-def test_mazes_are_measured_with_the_lighter_way_too() -> None:
+def test_mazes_are_measured_on_the_sampled_tasks() -> None:
     asked = CollectArguments(env="maze-runner-15x15")
     record = bench_collect(asked, Resources(workers=1), TINY_RECURRENT)
     assert record["source"] == "ppo-lstm"
-    for side in (record, record["light"]):
-        assert side["ours"]["transitions"] == 8 * 832
-        assert side["ratio"] == pytest.approx(side["ours"]["steady_rate"] / 100)
-        assert len(side["returns"]["sb3_contrib"]) == len(side["returns"]["ours"]) == 8
-    assert record["light"]["beside_full"]["full"] == record["returns"]["ours"]
+    assert record["ours"]["transitions"] == 8 * 832
+    assert len(record["returns"]["sb3_contrib"]) == len(record["returns"]["ours"]) == 8
 
 
 def test_without_returns_each_process_learns_one_task() -> None:
@@ -109,49 +111,46 @@ def test_a_missing_baseline_says_how_to_get_it(env: str, monkeypatch: pytest.Mon
 
 
 def test_the_baseline_sees_what_our_networks_see() -> None:
-    index = StateIndex(SUITE.spaces.state)
+    index, view = StateIndex(SUITE.spaces.state), network_view(SUITE.spaces.state)
     inputs = network_inputs(index, "unit")[:, :-1].numpy()
-    env = scaled(SUITE.make(0), SUITE, CollectConfig())
-    first, _ = env.reset(seed=0)
-    second = env.step(1)[0]
-    raw = SUITE.make(0)
-    before, _ = raw.reset(seed=0)
-    after = raw.step(1)[0]
-    np.testing.assert_array_equal(first, inputs[index.of(before[None])[0]])
-    np.testing.assert_array_equal(second, inputs[index.of(after[None])[0]])
-    assert scaled(raw, SUITE, CollectConfig(observation_scale="raw")) is raw
+    env, raw = network_env(SUITE, 0, "unit"), network_env(SUITE, 0, "raw")
+    seen, shown = raw.reset(seed=0)[0], env.reset(seed=0)[0]
+    for action in (1, 2, 3):
+        np.testing.assert_array_equal(shown, inputs[index.of(seen[None])[0]])
+        np.testing.assert_array_equal(shown, view(seen[None])[0])
+        seen, shown = raw.step(action)[0], env.step(action)[0]
 
 
-def test_the_baseline_has_our_hyper_parameters_and_learns() -> None:
-    config = CollectConfig(n_steps=128, n_epochs=1, ent_coef=0.03, transitions=384)
-    model = build_ppo(SUITE, 3, config)
+@pytest.mark.parametrize(
+    ("env", "config", "source", "finishes"),
+    [
+        (
+            "dark-room-10x10",
+            CollectConfig(n_steps=128, n_epochs=1, ent_coef=0.03, transitions=384),
+            "ppo",
+            True,
+        ),
+        ("maze-runner-15x15", replace(TINY_RECURRENT, units=8), "ppo-lstm", False),
+    ],
+)
+def test_the_baseline_has_our_hyper_parameters_and_learns(
+    env: str, config: Any, source: str, finishes: bool
+) -> None:
+    suite = SUITES[env]
+    model = build_baseline(source, suite, 3, config)
     for name in ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef"):
         assert getattr(model, name) == getattr(config, name)
     assert model.policy.optimizer.defaults["eps"] == config.adam_epsilon
     assert model.clip_range(1.0) == config.clip_range
-    job = BaselineJob(Setting(SUITE, "ppo", (3, 5), 1), config, (3, 5), rollouts=2)
-    runs = [BaselineRun(*news) for news in learn_tasks(job)]
-    assert [(run.task, run.transitions) for run in runs] == [(3, 256), (5, 256)]
-    assert all(run.seconds > 0 and run.late_return is not None for run in runs)
-
-
-def test_the_recurrent_baseline_has_our_hyper_parameters_and_networks() -> None:
-    config = RecurrentConfig(units=8, n_steps=32, batch_size=32, n_epochs=1, transitions=832)
-    suite = SUITES["maze-runner-15x15"]
-    model = build_recurrent_ppo(suite, 3, config)
-    for name in ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef"):
-        assert getattr(model, name) == getattr(config, name)
-    assert model.policy.optimizer.defaults["eps"] == config.adam_epsilon
-    ours = RecurrentLearner(suite, (3,), config).networks
-    theirs = sum(weight.numel() for weight in model.policy.parameters())
-    unused = (ours.heads.actions - 1) * (HIDDEN + 1)  # outputs of our value network
-    assert ours.parameters.values.numel() - unused == theirs
-    job = BaselineJob(Setting(suite, "ppo-lstm", (3,), 1), config, (3,), rollouts=1)
-    (run,) = (BaselineRun(*news) for news in learn_tasks(job))
-    assert (run.task, run.transitions, run.late_return) == (3, 32, None)
-    assert "sb3_contrib" in sys.modules
-    scaled_room = build_recurrent_ppo(SUITE, 3, config)
-    assert scaled_room.observation_space.low.tolist() == [-1, -1]
+    if source == "ppo-lstm":
+        ours = RecurrentLearner(suite, (3,), config).networks
+        theirs = sum(weight.numel() for weight in model.policy.parameters())
+        unused = (ours.heads.actions - 1) * (HIDDEN + 1)  # outputs of our value network
+        assert ours.parameters.values.numel() - unused == theirs
+    (run,) = learn_tasks(BaselineJob(suite, source, config, (3,), rollouts=2))
+    assert (run["task"], run["transitions"]) == (3, 2 * config.n_steps)
+    assert run["seconds"] > 0
+    assert (run["late_return"] is not None) == finishes
 
 
 def test_defaults_are_those_of_sb3_contrib() -> None:

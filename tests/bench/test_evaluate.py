@@ -5,17 +5,11 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from radt.bench import EvaluateArguments
-from radt.bench.evaluate import (
-    Transcript,
-    act_alone,
-    act_together,
-    bench_evaluate,
-    compare_transcripts,
-    evaluate_table,
-)
+from radt.bench.evaluate import act_alone, act_together, bench_evaluate, evaluate_table
 from radt.checkpoint import save_checkpoint
 from radt.envs import SUITES
 from radt.envs.suite import TaskSuite
@@ -40,37 +34,9 @@ def test_alone_and_together_act_in_the_same_trials(name: str, suite: TaskSuite) 
     tasks, trials = (4, 1, 5), 3
     together = act_together(loaded, suite, tasks, trials, seed=7)
     alone = act_alone(loaded, suite, tasks, trials, seed=7)
-    assert (together.lengths == suite.spaces.horizon).all()
-    assert abs(together.outputs).max() > 0
-    compared = compare_transcripts(together, alone)
-    assert compared["largest_output_difference"] < 1e-4
-    if suite is TOY_GRID:  # a choice among few actions absorbs rounding
-        assert compared["equal_trials"] == 1.0
-        assert compared["compared_steps"] == compared["steps"] == 3 * 3 * suite.spaces.horizon
-
-
-def test_differences_count_only_while_histories_are_equal() -> None:
-    ours, theirs = (Transcript.empty(TOY_GRID.spaces, tasks=2, trials=2) for _ in range(2))
-    for lived in (ours, theirs):
-        lived.lengths[:] = 12
-    theirs.outputs[0, 0, 3] = 0.25  # under the same history
-    theirs.actions[0, 0, 5] = 1  # the histories part behind this step
-    theirs.outputs[0, 0, 6] = 9.0
-    theirs.outputs[0, 1] = 9.0
-    compared = compare_transcripts(ours, theirs)
-    assert compared["largest_output_difference"] == 0.25
-    assert compared["compared_steps"] == 6 + 24
-    assert compared["steps"] == 48
-    assert compared["equal_trials"] == 0.75
-    assert compared["equal_returns"] == 1.0
-
-
-def test_another_state_parts_histories_at_once() -> None:
-    ours, theirs = (Transcript.empty(TOY_GRID.spaces, tasks=1, trials=1) for _ in range(2))
-    for lived in (ours, theirs):
-        lived.lengths[:] = 12
-    theirs.states[0, 0, 5] = 1
-    assert compare_transcripts(ours, theirs)["compared_steps"] == 5
+    assert together.shape == (3, 3)
+    assert together.std() > 0
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-4)
 
 
 def test_a_checkpoint_is_measured(tmp_path: Path) -> None:
@@ -78,14 +44,13 @@ def test_a_checkpoint_is_measured(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "x.safetensors", loaded.method, loaded.card)
     asked = EvaluateArguments(checkpoint=tmp_path / "x.safetensors", tasks=2, trials=2)
     record = bench_evaluate(asked)
-    rates, seconds = record["steps_per_second"], record["seconds"]
-    assert record["steps"] == 2 * 2 * 100
+    rates, seconds = record["trials_per_second"], record["seconds"]
     for side in ("together", "alone"):
-        assert rates[side] == pytest.approx(400 / seconds[side])
+        assert rates[side] == pytest.approx(4 / seconds[side])
     assert record["ratio"] == pytest.approx(rates["together"] / rates["alone"])
-    assert record["equal_trials"] == 1.0
+    assert record["equal_returns"] == 1.0
     assert record["checkpoint"] == "x.safetensors"
-    assert evaluate_table(record).row_count == 5
+    assert evaluate_table(record).row_count == 3
 
 
 @pytest.mark.parametrize("asked", [EvaluateArguments(tasks=101), EvaluateArguments(trials=0)])

@@ -51,8 +51,7 @@ def test_the_index_holds_a_key_for_every_entry_but_queries_are_really_embedded()
         assert torch.equal(weight, before[name])
 
 
-def test_methods_that_learn_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "AT_LEAST", 0.0)
+def test_methods_that_learn_are_timed() -> None:
     asked = TrainArguments(envs=ENV, methods="dt,ad,ra-dt,sweep", micro_batch=2)
     record = bench_train(asked, budget="smoke", timed=1, transitions=200)
     speeds = {speed["method"]: speed for speed in record["speeds"]}

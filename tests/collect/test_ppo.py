@@ -8,14 +8,25 @@ import numpy as np
 import pytest
 import torch
 
-from radt.collect.networks import HIDDEN, POLICY, VALUE, ActorCritics, Adam, orthogonal
+from radt.collect.networks import (
+    HIDDEN,
+    POLICY,
+    VALUE,
+    ActorCritics,
+    Adam,
+    Experience,
+    minibatches,
+    normalise,
+    of_samples,
+    orthogonal,
+    output_gradients,
+)
 from radt.collect.ppo import (
     CollectConfig,
     GroupLearner,
     network_inputs,
     paper_config,
 )
-from radt.collect.ppo_loss import Experience, minibatches, normalise, of_samples, output_gradients
 from radt.collect.rollout import Rollout, Runner, StateIndex, advantages
 from radt.envs import SUITES
 from radt.spaces import StateSpace

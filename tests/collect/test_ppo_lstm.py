@@ -15,7 +15,6 @@ from torch import nn
 from radt.collect import CollectError, RecurrentConfig, Request, record_histories
 from radt.collect.groups import group_jobs, next_wave, record_learning
 from radt.collect.networks import POLICY, VALUE
-from radt.collect.parts import part_path
 from radt.collect.ppo_lstm import RecurrentLearner, cut_sequences
 from radt.data import Dataset
 from radt.engine import LocalEngine
@@ -255,9 +254,10 @@ class OddTasksPay(RecurrentLearner):
 def select(folder: Path, **changes: Any) -> list[int]:
     options: dict[str, Any] = {"tasks_per_group": 1, "n_epochs": 1, "transitions": 120, **changes}
     config = replace(CONFIG, **options)
-    request = Request(TOY_ENCODED, config, folder, "plan", LocalEngine(), lambda news: None)
+    request = Request(TOY_ENCODED, config, folder, LocalEngine(), lambda news: None)
     tasks = TOY_ENCODED.train_tasks
-    recorded = record_learning(request, OddTasksPay, tasks, config.selection)
+    above = -np.inf if config.keep_above is None else config.keep_above
+    recorded = record_learning(request, OddTasksPay, tasks, config.tasks, above)
     return [history.task for history in recorded.histories]
 
 
@@ -265,7 +265,7 @@ def test_only_learned_tasks_are_kept_and_no_more_than_needed_are_tried(tmp_path:
     assert TOY_ENCODED.train_tasks == (0, 1, 2, 3)
     assert select(tmp_path / "all") == [1, 3]
     assert select(tmp_path / "one", tasks=1) == [1]
-    assert not part_path(tmp_path / "one", 2, 0).exists()  # task 0, and then task 1 was enough
+    assert not list((tmp_path / "one").glob("group-002*"))  # task 0, and then task 1 was enough
     assert select(tmp_path / "any", tasks=3, keep_above=None) == [0, 1, 2]
     with pytest.raises(CollectError, match=r"none of 4 tasks.*above 99.*keep_above"):
         select(tmp_path / "none", keep_above=99.0)
@@ -278,7 +278,7 @@ def test_a_wave_is_as_large_as_it_must_be(
     missing: int, workers: int, groups: int, tmp_path: Path
 ) -> None:
     config = replace(CONFIG, tasks_per_group=2)
-    request = Request(TOY_ENCODED, config, tmp_path, "", LocalEngine(workers), lambda news: None)
+    request = Request(TOY_ENCODED, config, tmp_path, LocalEngine(workers), lambda news: None)
     jobs = group_jobs(request, RecurrentLearner, range(8))
     assert [job.tasks for job in jobs] == [(0, 1), (2, 3), (4, 5), (6, 7)]
     assert len(next_wave(jobs, missing, workers)) == groups

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,8 @@ from radt.collect import (
     RecurrentConfig,
     record_histories,
 )
-from radt.collect.parts import PARTS, part_path, read_part, read_parts
-from radt.collect.record import collection_plan, plan_identity
+from radt.collect.groups import read_arrays
+from radt.collect.record import PARTS
 from radt.data import read_manifest
 from radt.envs import SUITES, DarkRoomSuite
 from radt.files import locked
@@ -119,25 +121,28 @@ class Killed(BaseException):
     """Stands for the end of the process at any report."""
 
 
+def killed_at(report: int) -> Callable[[CollectProgress], None]:
+    """End the process at the report of this number, from 1."""
+    heard: list[CollectProgress] = []
+
+    def progress(news: CollectProgress) -> None:
+        heard.append(news)
+        if len(heard) == report:
+            raise Killed
+
+    return progress
+
+
 def collect_with_kills(
     folder: Path, suite: DarkRoomSuite, kills: int, seed: int, source: str = "ppo"
 ) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(kills):
-        left = int(rng.integers(1, 5))
-
-        def stop(_: CollectProgress) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
-        try:
+        stop = killed_at(int(rng.integers(1, 5)))
+        with suppress(Killed):
             record_histories(
                 suite, CONFIGS[source], folder, workers=1, progress=stop, source=source
             )
-        except Killed:
-            continue
     record_histories(suite, CONFIGS[source], folder, workers=1, quiet=True, source=source)
 
 
@@ -149,21 +154,17 @@ def test_killed_between_rollouts_and_resumed(
     assert hashes(tmp_path) == hashes(finished)
 
 
-def test_only_the_last_part_holds_a_learner(source: str, tmp_path: Path) -> None:
-    left = 6
-
-    def stop(_: CollectProgress) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Killed
-
+def test_a_learner_without_its_parts_is_not_gone_on_with(
+    source: str, finished: Path, tmp_path: Path
+) -> None:
     with pytest.raises(Killed):
-        record(source, tmp_path, progress=stop)
-    plan_hash = plan_identity(collection_plan(tiny_suite(), CONFIGS[source], source))
-    first, last = read_parts(tmp_path / PARTS, 0, plan_hash)[-2:]
-    assert not first.learner
-    assert {"parameters", "mean", "square", "steps"} <= set(last.learner)
+        record(source, tmp_path, progress=killed_at(6))
+    first, *_, last = sorted((tmp_path / PARTS).glob("group-000-part-*"))
+    last.unlink()
+    assert (tmp_path / PARTS / "group-000-learner.safetensors").is_file()
+    assert not any("mean" in name for name in read_arrays(first))  # one learner is kept
+    record(source, tmp_path)
+    assert hashes(tmp_path) == hashes(finished)
 
 
 def test_noisy_environments_resume_too(tmp_path: Path) -> None:
@@ -228,21 +229,17 @@ def test_another_configuration_is_refused(source: str, finished: Path, tmp_path:
         record_histories(
             tiny_suite(), NoisyExpertOptions(), finished, quiet=True, source="noisy-expert"
         )
-
-    def stop(_: CollectProgress) -> None:
-        raise Killed
-
     with pytest.raises(Killed):
-        record_histories(tiny_suite(), CONFIG, tmp_path, workers=1, progress=stop)
+        record_histories(tiny_suite(), CONFIG, tmp_path, workers=1, progress=killed_at(1))
     with pytest.raises(CollectError, match=r"unfinished collection .*config.gamma: 0.99 there"):
         record_histories(tiny_suite(), replace(CONFIG, gamma=0.9), tmp_path, quiet=True)
 
 
-def test_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
-    path = part_path(tmp_path, 0, 0)
+def test_damaged_parts_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "group-000-part-000.safetensors"
     path.write_bytes(b"not a part")
     with pytest.raises(CollectError, match=r"group-000-part-000.safetensors.*Delete it"):
-        read_part(path, plan_identity(collection_plan(tiny_suite(), CONFIG)))
+        read_arrays(path)
 
 
 def test_two_collectors_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -251,11 +248,6 @@ def test_two_collectors_do_not_share_a_folder(tmp_path: Path) -> None:
         pytest.raises(CollectError, match="another process is collecting"),
     ):
         record_histories(tiny_suite(), CONFIG, tmp_path, quiet=True)
-
-
-def test_workers_must_be_positive(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least 1, not 0"):
-        record_histories(tiny_suite(), CONFIG, tmp_path, workers=0)
 
 
 def test_the_bar_shows_the_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

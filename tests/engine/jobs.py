@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from radt.engine import Engine, JobError, last_words
-from radt.engine.engine import RETRIES
+from radt.engine import RETRIES, Engine, Job, JobError, Work
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,18 @@ def count_up(task: Task) -> Iterator[int]:
         if value == 1 and tries < task.deaths:
             fail(task.raises)
         yield value
+
+
+def sleep(seconds: float) -> Iterator[int]:
+    """Say who sleeps, and do."""
+    yield os.getpid()
+    time.sleep(seconds)
+
+
+def last_words(engine: Engine, work: Work[Job], jobs: Sequence[Job]) -> list[Any]:
+    """Do all jobs and return their results in order."""
+    results: dict[int, Any] = dict(engine.map(work, jobs))
+    return [results[place] for place in range(len(jobs))]
 
 
 def fail(how: str) -> None:
@@ -69,13 +82,13 @@ def check_failures_are_retried(engine: Engine, folder: Path, how: str) -> None:
     folder.mkdir()
     tasks = [Task(2, folder), Task(3, folder, deaths=RETRIES, raises=how), Task(1, folder)]
     assert last_words(engine, count_up, tasks) == [2, 3, 1]
-    assert [task.tries for task in tasks] == [1, RETRIES + 1, 1]
+    assert tasks[1].tries == RETRIES + 1  # those beside it may have been begun again, too
 
 
 def check_retries_are_bounded(engine: Engine, folder: Path, how: str) -> None:
     folder.mkdir()
     tasks = [Task(1, folder), Task(2, folder, deaths=100, raises=how)]
-    why = "the disk is away" if how else r"exit code -9|unexpectedly|died|crash"
+    why = "the disk is away" if how else r"abruptly|unexpectedly|died|crash"
     with pytest.raises(JobError, match=rf"(?is)job 2 of 2 failed 3 times.*({why})"):
         last_words(engine, count_up, tasks)
     assert tasks[1].tries == RETRIES + 1

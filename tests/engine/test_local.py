@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-from radt.engine import LocalEngine, last_words, open_engine
-from tests.engine.jobs import Task, check_engine, check_results_in_order, count_up
+from radt.engine import LocalEngine, open_engine
+from tests.engine.jobs import Task, check_engine, check_results_in_order, count_up, last_words
 
 
 def test_processes_keep_what_an_engine_promises(tmp_path: Path) -> None:
@@ -33,9 +38,38 @@ def test_one_worker_is_this_process(tmp_path: Path) -> None:
 def test_who_stops_listening_stops_the_workers(tmp_path: Path) -> None:
     told = LocalEngine(2).map(count_up, [Task(10_000, tmp_path), Task(20_000, tmp_path)])
     next(told)
-    assert len(multiprocessing.active_children()) == 2
+    assert len(multiprocessing.active_children()) == 3  # two workers, and who passes news on
     told.close()  # type: ignore[attr-defined]
     assert not multiprocessing.active_children()
+
+
+SCRIPT = """
+from radt.engine import LocalEngine
+from tests.engine.jobs import sleep
+
+if __name__ == "__main__":
+    for _, process in LocalEngine(2).map(sleep, [60.0, 60.0]):
+        print(process, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])},
+    ) as parent:
+        assert parent.stdout is not None
+        workers = {int(parent.stdout.readline()) for _ in range(2)}
+        children = psutil.Process(parent.pid).children()
+        assert workers < {child.pid for child in children}
+        parent.send_signal(how)
+        _, alive = psutil.wait_procs(children, timeout=30)
+    assert not [process for process in alive if process.is_running()]
 
 
 def test_local_is_the_default_and_has_no_address() -> None:

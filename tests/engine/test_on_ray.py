@@ -9,16 +9,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from radt.engine import Engine, open_engine
-from radt.engine.on_ray import SECRETS, is_loopback, secrets_hidden
+from radt.engine.on_ray import SECRETS, guard, is_loopback, secrets_hidden
 from tests.engine.jobs import check_engine, last_words
 
 SECRET = "postgresql://you:not-for-workers@127.0.0.1/memory"
+NODE: dict[str, Any] = {
+    "num_cpus": 1,
+    "object_store_memory": 100 * 2**20,
+    "include_dashboard": False,
+    "node_ip_address": "127.0.0.1",
+}
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
     reason="Ray is not installed: pip install 'radt[ray]'",
@@ -118,9 +126,25 @@ def check_doors() -> None:
     assert {host for host in listening if not is_loopback(host.removeprefix("::ffff:"))} == set()
 
 
+@contextmanager
+def two_ray_nodes() -> Iterator[str]:
+    """Run two nodes of one processor each for a while; their address is on 127.0.0.1."""
+    guard(own=True)
+    from ray.cluster_utils import Cluster
+
+    with secrets_hidden():
+        cluster = Cluster(initialize_head=True, head_node_args=NODE)
+    try:
+        with secrets_hidden():
+            cluster.add_node(**{name: NODE[name] for name in NODE if name != "include_dashboard"})
+        cluster.wait_for_nodes()
+        yield str(cluster.address)
+    finally:
+        cluster.shutdown()
+
+
 def main(folder: Path) -> None:
     """Go through everything in a process of its own, which Ray changes for good."""
-    from radt.bench.distributed import two_ray_nodes
     from tests.engine.fanned_out import check_fanned_out
 
     os.environ |= dict.fromkeys(SECRETS, SECRET) | {"RADT_HOME": str(folder / "home")}

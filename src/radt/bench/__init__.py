@@ -81,7 +81,6 @@ class DistributedArguments:
     method: str = "ra-dt"  # what is trained
     budget: Literal["smoke", "laptop", "paper"] = "laptop"  # whose model and batch are taken
     updates: int = 30  # that are timed, after some to warm up
-    skip_ray: bool = False  # leave out the Ray nodes
     out: Path = OUT / "distributed.json"  # where the JSON goes
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks share: a clock, made-up histories, untrained methods, and the record's frame."""
+"""What benchmarks share: clocks, made-up histories, untrained methods, and the record's frame."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import dataclasses
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,19 +23,19 @@ from radt.experiments.provenance import machine
 from radt.experiments.run import Run, build_for
 from radt.memory.embed import Embedder
 from radt.methods import METHODS, Method
+from radt.track import Tracker
 from radt.trajectory import Batch
 from radt.version import code_version
 
+Item = TypeVar("Item")
 
-def with_provenance(name: str, measured: Mapping[str, Any], ratio: float) -> dict[str, Any]:
+
+def with_provenance(
+    name: str, measured: Mapping[str, Any], ratio: float | None = None
+) -> dict[str, Any]:
     """Add to what was measured where it comes from, and the ratio as the last word."""
-    return {
-        "benchmark": name,
-        **measured,
-        "code_version": code_version(),
-        "machine": machine(),
-        "ratio": ratio,
-    }
+    origin = {"code_version": code_version(), "machine": machine()}
+    return {"benchmark": name, **measured, **origin, "ratio": ratio}
 
 
 def make_table(
@@ -48,6 +48,26 @@ def make_table(
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def tracked(phase: str, items: Collection[Item], quiet: bool) -> Iterator[Item]:
+    """Go through what is measured and move a bar."""
+    tracker = Tracker(quiet=quiet)
+    tracker.start(phase, total=len(items))
+    for done, item in enumerate(items):
+        tracker.advance(done, str(item))
+        yield item
+    tracker.advance(len(items))
+    tracker.finish()
+
+
+def mean_seconds(action: Callable[[int], object], times: int, at_least: float = 0.5) -> float:
+    """Repeat an action, told which time it is, for some seconds; return how long one takes."""
+    begun, done = time.perf_counter(), 0
+    while done < times or time.perf_counter() - begun < at_least:
+        done += 1
+        action(done)
+    return (time.perf_counter() - begun) / done
 
 
 class Clock:

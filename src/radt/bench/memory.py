@@ -1,102 +1,88 @@
-"""`radt bench memory`: what one read costs in memories of up to ten million entries.
+"""`radt bench memory`: what one read costs in indexes of up to ten million entries.
 
-One query asks for the 50 most similar entries of the whole memory. Keys are real chunk embeddings,
-and more of their kind where there are not enough. An entry that is found counts if it is as similar
-as the exact 50th, or less than 1e-6 behind: many keys of a grid world are equal, so that ids say
-nothing. An index qualifies where it finds 95%. What is measured is written down at once, and a
-benchmark that was broken off goes on from there.
+One query asks for the 50 most similar entries of the whole memory, and beside it a product with all
+keys in torch does the same. An entry that is found counts if it is as similar as the exact 50th, or
+less than 1e-6 behind: many keys of a grid world are equal, so that ids say nothing. An index counts
+as fast only where it finds 95%. The ratio is how many times as fast as the product the fastest one
+reads at the largest size.
+
+Keys are real: embeddings of what agents of a dataset have seen up to some step t < C. Beyond the
+real ones an entry is a real key moved by a tenth of the difference of two others: it stays among
+the directions in which real keys differ. Wider keys have zeros behind, which changes no cosine.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby, product
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from numpy.typing import NDArray
 from rich.table import Table
 from torch import Tensor
 
 from radt.bench import USUAL, MemoryArguments, Resources
-from radt.bench.common import make_table, with_provenance
-from radt.bench.memory_keys import (
-    PERTURBATION,
-    K,
-    RealKeys,
-    filled_index,
-    filled_memory,
-    held_bytes,
-    real_keys,
-)
+from radt.bench.common import make_table, tracked, with_provenance
 from radt.data import DataError, Dataset, dataset_folder
 from radt.data.reader import free_memory
-from radt.decode import DecodeError, decode, differences
 from radt.experiments.run import RunError
-from radt.files import atomic_write
 from radt.loading import load, shipped
-from radt.memory.index import unit
-from radt.memory.index.faiss_indexes import choice, faiss_library
-from radt.memory.memory import Memory
+from radt.memory.embed import Embedder
+from radt.memory.index import Index, build_index, unit
+from radt.methods.windows import up_to
 from radt.spaces import TaskSpaces
-from radt.track import Tracker
-from radt.version import code_version
 
-FLAT = (100_000, 512, 128)  # entries, width, queries at once, beside Faiss's flat index
+K = 50  # entries that one read asks for
 LARGEST_GRAPH = 1 << 26  # numbers of keys: beyond, one thread takes hours to build a graph
 CLOSE = 1e-6  # an entry that is this close to the exact k-th counts as found
+QUALIFIES = 0.95  # of the exact neighbours, at least
 WARM_UP = 20  # reads before those that are timed
 LEAST, LONGEST = 20, 30.0  # reads that are timed at least, and seconds after which it is enough
-QUALIFIES = 0.95  # of the exact neighbours, at least
-SLOWER = 4.0  # times that a read at the largest size may take, of the fastest at the smallest
-FASTER = 4.0  # than Faiss's flat index, many queries at once
+EMBEDDED = 1024  # prefixes that are embedded together
+BLOCK = 1 << 16  # keys that are made together
 Search = Callable[[int], object]  # told which query it is for
-Spot = tuple[int, int, str]  # width, size, index: one thing to measure
-
-
 Read = dict[str, Any]  # through one index at one size, see `measure_read`
 
 
-def bench_memory(
-    arguments: MemoryArguments,
-    resources: Resources = USUAL,
-    flat: tuple[int, int, int] = FLAT,
-) -> dict[str, Any]:
-    """Measure reads, and many queries at once beside Faiss's flat index.
-
-    The record is written to `arguments.out` after each read; reads that it holds are not repeated.
-    `flat` has entries, width and number of queries of the comparison with Faiss.
-    """
-    sizes, tracker = whole_numbers("--sizes", arguments.sizes), Tracker(quiet=resources.quiet)
+def bench_memory(arguments: MemoryArguments, resources: Resources = USUAL) -> dict[str, Any]:
+    """Measure reads through several indexes, of several sizes and widths."""
+    sizes = whole_numbers("--sizes", arguments.sizes)
     loaded = load(arguments.checkpoint or shipped())
     dataset = _dataset(arguments.data or dataset_folder(loaded.card.env, "ppo", 0))
     like = loaded.memory()
-    about = {
+    context_len, widths = like.config.context_len, [like.embedder.width]
+    if arguments.widths is not None:
+        widths = whole_numbers("--widths", arguments.widths)
+    count = min(arguments.real, max(sizes))
+    real = real_keys(like.embedder, dataset, context_len, count, arguments.reads, resources.quiet)
+    reads, skipped = list[Read](), list[dict[str, Any]]()
+    spots = list(product(widths, sizes, arguments.indexes.split(",")))
+    for width, size, index in tracked("read", spots, resources.quiet):
+        if reason := too_large(width, size, index):
+            skipped.append({"width": width, "size": size, "index": index, "reason": reason})
+        else:
+            reads.append(measure_read(index, real, size, width))
+    fastest = fastest_by_size(reads)
+    measured = {
         "env": loaded.card.env,
         "dataset": dataset.sha256,
         "embedder": like.embedder.fingerprint,
         "k": K,
-        "beyond": PERTURBATION,
-        "content_bytes": content_bytes(dataset.spaces, like.config.context_len),
+        "content_bytes": content_bytes(dataset.spaces, context_len),
+        "reads": reads,
+        "skipped": skipped,
+        "fastest": {size: read["index"] for size, read in fastest.items()},
     }
-    record = MemoryRecord(arguments.out, about)
-    widths = [like.embedder.width]
-    if arguments.widths is not None:
-        widths = whole_numbers("--widths", arguments.widths)
-    todo = record.plan(list(product(widths, sizes, arguments.indexes.split(","))))
-    if todo or record.flat is None:
-        most = min(arguments.real, max(*sizes, flat[0]))
-        keys = _embedded(like, dataset, most, arguments.reads, tracker)
-        if record.flat is None:
-            record.flat = flat_against_faiss(keys, *flat)
-            record.write()
-        read_all(todo, keys, like, record, tracker)
-    return record.whole()
+    largest = fastest.get(max(sizes))
+    ratio = None if largest is None else largest["product_p50_ms"] / largest["p50_ms"]
+    return with_provenance("memory", measured, ratio)
 
 
 def whole_numbers(flag: str, text: str) -> list[int]:
@@ -123,81 +109,68 @@ def _dataset(folder: Path) -> Dataset:
         ) from error
 
 
-def _embedded(like: Memory, dataset: Dataset, count: int, reads: int, tracker: Tracker) -> RealKeys:
-    done, context_len = 0, like.config.context_len
+@dataclass(frozen=True)
+class RealKeys:
+    """Keys of a dataset, and queries from other episodes of it."""
 
-    def advance(episodes: int) -> None:
-        nonlocal done
-        done += episodes * (context_len - 1)
-        tracker.advance(min(done, count + reads))
+    keys: NDArray[np.float32]  # [R, d]
+    task: NDArray[np.int64]  # [R]
+    queries: NDArray[np.float32]  # [Q, d]
+    asked_by: NDArray[np.int64]  # [Q] tasks
 
-    tracker.start("embed", total=count + reads)
-    keys = real_keys(like.embedder, dataset, context_len, count, reads, advance)
-    tracker.finish()
-    return keys
+    def blocks(self, size: int, width: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Make so many keys [n, width] with their tasks [n], the real ones first."""
+        for start in range(0, size, BLOCK):
+            at = np.arange(start, min(start + BLOCK, size))
+            beyond = at >= len(self.keys)
+            rng = np.random.default_rng(start)
+            first, second, third = rng.integers(len(self.keys), size=(3, len(at)))
+            at = np.where(beyond, first, at)
+            moved = self.keys[second] - self.keys[third]
+            keys = self.keys[at] + np.float32(0.1) * moved * beyond[:, None]
+            yield widened(keys, width), torch.from_numpy(self.task[at])
+
+    def asked(self, width: int) -> Tensor:
+        """Return the queries, [Q, width]."""
+        return widened(self.queries, width)
 
 
-class MemoryRecord:
-    """What was measured so far, with which keys, and the file where it stands."""
+def widened(vectors: NDArray[np.float32], width: int) -> Tensor:
+    """Put zeros behind vectors [n, d] so that they have so many numbers."""
+    missing = width - vectors.shape[1]
+    if missing < 0:
+        raise RunError(f"keys have {vectors.shape[1]} numbers; --widths cannot ask for {width}")
+    return torch.from_numpy(np.pad(vectors, ((0, 0), (0, missing))))
 
-    def __init__(self, file: Path, about: dict[str, Any]) -> None:
-        """Go on with the record of a file, or begin one; one of other keys is refused."""
-        self.file, self.about = file, about
-        self.reads: list[Read] = []
-        self.skipped: list[dict[str, Any]] = []
-        self.flat: dict[str, Any] | None = None  # many queries at once beside Faiss's flat index
-        if not file.exists():
-            return
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            self.reads = decode(list[Read], found["reads"], "reads")
-            theirs, self.flat = {name: found[name] for name in about}, found["flat"]
-        except (KeyError, TypeError, DecodeError, json.JSONDecodeError) as error:
-            raise RunError(
-                f"{file} is no record of this benchmark ({error}); remove it or name another --out"
-            ) from error
-        if theirs != about:
-            told = "; ".join(differences(theirs, about, ("in the file", "here")))
-            raise RunError(
-                f"{file} holds reads of other keys ({told}); remove it or name another --out"
-            )
 
-    def plan(self, spots: Sequence[Spot]) -> list[Spot]:
-        """List what is still to be measured, and note what does not fit."""
-        known = {(read["width"], read["size"], read["index"]) for read in self.reads}
-        reasons = {spot: too_large(*spot) for spot in spots if spot not in known}
-        self.skipped = [
-            {"width": width, "size": size, "index": index, "reason": reason}
-            for (width, size, index), reason in reasons.items()
-            if reason
-        ]
-        return [spot for spot, reason in reasons.items() if reason is None]
-
-    def write(self) -> None:
-        """Write all down."""
-        content = json.dumps(self.whole(), allow_nan=False, indent=1) + "\n"
-        atomic_write(self.file, content.encode())
-
-    def whole(self) -> dict[str, Any]:
-        """Return the record with its verdicts and where it comes from."""
-        self.reads.sort(key=lambda read: (read["width"], read["size"]))
-        times_as_fast = None if self.flat is None else self.flat["times_as_fast"]
-        fastest = fastest_by_size(self.reads)
-        measured = {
-            **self.about,
-            "reads": self.reads,
-            "skipped": self.skipped,
-            "flat": self.flat,
-            "fastest": {read["size"]: read["index"] for read in fastest},
-            "auto_chooses": {read["size"]: choice(read["width"], read["size"]) for read in fastest},
-            "claims": claims(self.reads, times_as_fast),
-        }
-        return with_provenance("memory", measured, times_as_fast or 0.0)
+def real_keys(
+    embedder: Embedder,
+    dataset: Dataset,
+    context_len: int,
+    count: int,
+    queries: int,
+    quiet: bool = True,
+) -> RealKeys:
+    """Embed beginnings of real episodes, a tenth of which give the queries."""
+    rng = np.random.default_rng(0)
+    episodes = rng.permutation(np.flatnonzero(dataset.episodes.length >= context_len))
+    if len(episodes) < 10:
+        raise RunError(f"keys need ten episodes of at least {context_len} steps; collect more")
+    asking, held = np.split(episodes, [len(episodes) // 10])
+    drawn = np.concatenate([rng.choice(asking, queries), rng.choice(held, count)])
+    stop = rng.integers(2, context_len + 1, size=len(drawn))  # at step 0 all have seen the same
+    keys = np.zeros((len(drawn), embedder.width), np.float32)
+    for start in tracked("embed", range(0, len(drawn), EMBEDDED), quiet):
+        some = slice(start, start + EMBEDDED)
+        windows = dataset.windows(drawn[some], np.zeros_like(drawn[some]), context_len)
+        keys[some] = embedder(up_to(windows, stop[some])).numpy()
+    task = dataset.episodes.task[drawn].astype(np.int64)
+    return RealKeys(keys[queries:], task[queries:], keys[:queries], task[:queries])
 
 
 def too_large(width: int, size: int, index: str) -> str | None:
     """Say why an index is not built at a size, or None if it is."""
-    needed = size * (2 * 4 * width + width + 128)  # while keys move to a larger place
+    needed = size * (3 * 4 * width + width + 128)  # the keys, and while they move in the index
     if index == "faiss-hnsw" and size * width > LARGEST_GRAPH:
         return "a graph of so many keys takes one thread hours to build"
     if needed > 0.9 * (free := free_memory()):
@@ -205,225 +178,92 @@ def too_large(width: int, size: int, index: str) -> str | None:
     return None
 
 
-def read_all(
-    todo: Sequence[Spot], keys: RealKeys, like: Memory, record: MemoryRecord, tracker: Tracker
-) -> None:
-    """Measure one spot after the other, those of one size against the same exact neighbours."""
-    tracker.start("read", total=len(todo))
-    done = 0
-    for (width, size), spots in groupby(todo, lambda spot: spot[:2]):
-        exact, _ = filled_index("flat", keys, size, width)
-        kth = exact.search(keys.asked(width), K)[0][:, -1:]  # [Q, 1]
-        for _, _, index in spots:
-            tracker.advance(done, f"{index}, {size:,} x {width}")
-            record.reads.append(measure_read(index, keys, size, width, kth, like))
-            record.write()
-            done += 1
-    tracker.finish()
+def filled_index(name: str, real: RealKeys, size: int, width: int) -> Index:
+    """Fill an index with so many keys and let it build what it needs."""
+    index = build_index(name, width)
+    for keys, task in real.blocks(size, width):
+        index.add(keys, task)
+    index.search(real.asked(width)[:1], K)
+    return index
 
 
-def measure_read(
-    name: str, real: RealKeys, size: int, width: int, kth: Tensor, like: Memory
-) -> Read:
-    """Build a memory like another around an index and read from it, one query at a time."""
-    faiss_library()  # loaded before the clock runs
-    begun = time.perf_counter()
-    index, tasks = filled_index(name, real, size, width)
+def measure_read(name: str, real: RealKeys, size: int, width: int) -> Read:
+    """Build an index and read from it one query at a time, in turns with a product in torch."""
+    queries, task = real.asked(width), torch.from_numpy(real.asked_by)
+    before, begun = psutil.Process().memory_info().rss, time.perf_counter()
+    index = filled_index(name, real, size, width)
     seconds = time.perf_counter() - begun
-    memory = filled_memory(index, tasks, like)
-    held = held_bytes(memory, index)
-    queries = real.asked(width)
-    found = memory.search(queries, K)[0]
-    took = time_reads(memory, index, queries, torch.from_numpy(real.asked_by))
-    middle = {way: float(np.quantile(spent, 0.5)) for way, spent in took.items()}
+    held = psutil.Process().memory_info().rss - before
+    exact = filled_index("flat", real, size, width).search(queries, K)[0]  # [Q, k]
+    keys = torch.cat([unit(some).float() for some, _ in real.blocks(size, width)])
+    one, own, directions = queries.split(1), task.split(1), unit(queries).float().split(1)
+    took = take_turns(
+        {
+            "all": lambda at: index.search(one[at], K),
+            "product": lambda at: (directions[at] @ keys.T).topk(min(K, size)),
+            "own": lambda at: index.search(one[at], K, own[at]),
+        },
+        len(one),
+    )
+    found = index.search(queries, K)[0]
     return {
         "index": name,
         "size": size,
         "width": width,
         "real": min(size, len(real.keys)),  # keys that are real ones
-        "searched": described(index),
-        "recall": float((found >= kth - CLOSE).float().mean()),
-        "p50_ms": middle["all"],  # of the memory's search over all tasks
+        "recall": float((found >= exact[:, -1:] - CLOSE).float().mean()),
+        "p50_ms": float(np.median(took["all"])),  # over all tasks
         "p99_ms": float(np.quantile(took["all"], 0.99)),
-        "raw_p50_ms": middle["raw"],
-        "own_task_p50_ms": middle["own"],  # of the memory's search within the task of the query
-        "own_task_p99_ms": float(np.quantile(took["own"], 0.99)),
-        "own_task_raw_p50_ms": middle["own raw"],
-        "retrieve_p50_ms": middle["retrieve"],  # within the task, weighed by utility, Eq. 3 to 5
+        "product_p50_ms": float(np.median(took["product"])),  # with every key, and top-k
+        "own_task_p50_ms": float(np.median(took["own"])),  # within the task of the query
         "reads": len(took["all"]),  # that were timed
         "build_seconds": seconds,
-        "ram_bytes": held,  # of index and entries, without chunks and without room to grow
-        "bytes_per_entry": held / size,
-        "code_version": code_version(),
+        "bytes_per_entry": max(0, held)
+        / size,  # by which the process grew; little where others left room
     }
 
 
-def time_reads(
-    memory: Memory, index: Any, queries: Tensor, task: Tensor
-) -> dict[str, NDArray[np.float64]]:
-    """Read in every way, one query at a time: milliseconds, [reads] each.
-
-    The bare searches are Faiss itself, or a product with all keys, or with those of a task, and
-    top-k in torch.
-    """
-    one, its, start = queries.split(1), task.split(1), torch.zeros(1, dtype=torch.int64)
-    directions = unit(queries).float().split(1)
-    vectors = [direction.numpy() for direction in directions]
-    finder, (keys, _) = getattr(index, "finder", None), index.table.scaled(slice(None))
-    rows = [index.table.rows_of(number) for number in task.tolist()]
-
-    def bare(at: int, among: Tensor) -> object:
-        return (directions[at] @ among.T).topk(min(K, len(among)))
-
-    beside: tuple[dict[str, Search], ...] = (
-        {
-            "all": lambda at: memory.search(one[at], K),
-            "raw": lambda at: finder.search(vectors[at], K) if finder else bare(at, keys),
-        },
-        {
-            "own": lambda at: memory.search(one[at], K, its[at]),
-            "own raw": lambda at: bare(at, keys[rows[at]]),
-        },
-        {"retrieve": lambda at: memory.retrieve(one[at], its[at], start)},
-    )
-    took = [taking_turns(ways, len(one)) for ways in beside]
-    return {name: spent for part in took for name, spent in part.items()}
-
-
-def taking_turns(ways: dict[str, Search], count: int) -> dict[str, NDArray[np.float64]]:
+def take_turns(ways: Mapping[str, Search], count: int) -> dict[str, NDArray[np.float64]]:
     """Time ways of reading, in milliseconds, until all queries had theirs or it is enough.
 
     They take turns, with queries far apart, so that a busy machine or a filled cache serves none of
     them better than the other.
     """
-    apart = count // len(ways)
     spent: dict[str, list[float]] = {name: [] for name in ways}
-    begun, rounds = time.perf_counter(), 0
-    while rounds < count + WARM_UP and (
-        rounds < LEAST + WARM_UP or time.perf_counter() - begun < LONGEST
-    ):
+    begun = time.perf_counter()
+    for turn in range(count + WARM_UP):
+        if turn >= LEAST + WARM_UP and time.perf_counter() - begun > LONGEST:
+            break
         for place, (name, search) in enumerate(ways.items()):
-            at = (rounds + place * apart) % count
             before = time.perf_counter()
-            search(at)
+            search((turn + place * count // len(ways)) % count)
             spent[name].append(1000 * (time.perf_counter() - before))
-        rounds += 1
     return {name: np.array(times[WARM_UP:]) for name, times in spent.items()}
 
 
-def described(index: Any) -> str:
-    """Say how an index searches."""
-    finder = getattr(index, "finder", None)
-    if finder is None:
-        return "every key"
-    if hasattr(finder, "nprobe"):
-        return f"{finder.nprobe} of {finder.nlist} lists, 1 byte per number, then exactly"
-    return f"graph, {finder.hnsw.efSearch} nodes in sight, then exactly"
-
-
-def flat_against_faiss(
-    real: RealKeys, size: int, width: int, queries: int, repeats: int = 5
-) -> dict[str, Any]:
-    """Time many queries at once: our flat index, and that of Faiss as it comes."""
-    flat, _ = filled_index("flat", real, size, width)
-    faiss = faiss_library().IndexFlatIP(width)
-    for keys, _ in real.blocks(size, width):
-        faiss.add(unit(keys).float().numpy())
-    asked = real.asked(width)[:queries]
-    vectors = unit(asked).float().numpy()
-    seconds: dict[str, list[float]] = {"flat": [], "faiss": []}
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        found = flat.search(asked, K)[0]
-        between = time.perf_counter()
-        theirs = faiss.search(vectors, K)[0]
-        seconds["flat"].append(between - begun)
-        seconds["faiss"].append(time.perf_counter() - between)
-    medians = {name: float(np.median(times)) for name, times in seconds.items()}
-    return {
-        "queries": len(asked),
-        "size": size,
-        "width": width,
-        "seconds": medians,
-        "largest_difference": float((found - torch.from_numpy(theirs)).abs().max()),
-        "times_as_fast": medians["faiss"] / medians["flat"],
-        "code_version": code_version(),
-    }
-
-
-def fastest_by_size(reads: Sequence[Read]) -> list[Read]:
+def fastest_by_size(reads: Sequence[Read]) -> dict[int, Read]:
     """Return the fastest read that finds enough at each size, of the narrowest keys."""
     width = min((read["width"] for read in reads), default=0)
     enough = [read for read in reads if read["width"] == width and read["recall"] >= QUALIFIES]
-    return [
-        min((read for read in enough if read["size"] == size), key=lambda read: read["p50_ms"])
-        for size in sorted({read["size"] for read in enough})
-    ]
-
-
-def claims(reads: Sequence[Read], times_as_fast: float | None = None) -> list[dict[str, Any]]:
-    """Put the figures beside what they must reach, as far as they are measured."""
-    fastest = fastest_by_size(reads)
-    sizes, served = {read["size"] for read in reads}, {read["size"] for read in fastest}
-    lowest = min((read["recall"] for read in fastest), default=0.0) if sizes == served else 0.0
-    what = f"recall@{K} of the fastest at each of {len(sizes)} sizes, the lowest"
-    made = [_claim(what, lowest, f"at least {QUALIFIES:g}", lowest >= QUALIFIES)]
-    if len(fastest) > 1:
-        small, large = fastest[0], fastest[-1]
-        slower = large["p50_ms"] / small["p50_ms"]
-        what = f"p50 at {large['size']:,} entries ({large['index']}) over that at {small['size']:,}"
-        what = f"{what} ({small['index']}), the fastest of each"
-        made.append(_claim(what, slower, f"at most {SLOWER:g}", slower <= SLOWER))
-    for name, pairs in (
-        ("the memory's search", [(read["p50_ms"], read["raw_p50_ms"]) for read in reads]),
-        (
-            "within a task",
-            [(read["own_task_p50_ms"], read["own_task_raw_p50_ms"]) for read in reads],
-        ),
-    ):
-        worst = max((ours - raw for ours, raw in pairs), default=0.0)
-        holds = all(ours <= max(1.2 * raw, raw + 0.1) for ours, raw in pairs)
-        what = f"{name} over the raw index, milliseconds more at most"
-        made.append(_claim(what, worst, "at most 0.1, or a fifth of the raw index's", holds))
-    if times_as_fast is not None:
-        what, bound = "many queries at once, times as fast as Faiss flat", f"at least {FASTER:g}"
-        made.append(_claim(what, times_as_fast, bound, times_as_fast >= FASTER))
-    return made
-
-
-def _claim(what: str, reached: float, bound: str, holds: bool) -> dict[str, Any]:
-    verdict = "holds" if holds else "DOES NOT HOLD"
-    said = f"{what}: {reached:.3f}, must be {bound}: {verdict}"
-    return {"what": what, "reached": reached, "bound": bound, "holds": holds, "said": said}
-
-
-COLUMNS = (
-    *("entries", "width", "index", "recall", "p50 ms", "p99 ms", "raw", "own task", "raw"),
-    *("Eq. 3-5", "build s", "bytes/entry", "of content", "searched"),
-)
-TIMES = (
-    *("p50_ms", "p99_ms", "raw_p50_ms", "own_task_p50_ms", "own_task_raw_p50_ms"),
-    "retrieve_p50_ms",
-)
+    slowest_first = sorted(enough, key=lambda read: -read["p50_ms"])
+    return {read["size"]: read for read in slowest_first}
 
 
 def memory_table(record: Mapping[str, Any]) -> Table:
     """Show a line per read."""
+    times = ("p50_ms", "p99_ms", "product_p50_ms", "own_task_p50_ms")
     rows = [
         (
             f"{read['size']:,}",
             str(read["width"]),
             read["index"],
             f"{read['recall']:.3f}",
-            *(f"{read[time]:.3f}" for time in TIMES),
+            *(f"{read[time]:.3f}" for time in times),
             f"{read['build_seconds']:.1f}",
             f"{read['bytes_per_entry']:.0f}",
-            f"{read['bytes_per_entry'] / record['content_bytes']:.2f}",
-            read["searched"],
         )
         for read in record["reads"]
     ]
-    title = f"one read of {K}; the ratio is Faiss flat / flat, {FLAT[2]} queries at once"
-    table = make_table(title, rows, COLUMNS)
-    table.caption, table.caption_justify = "\n".join(c["said"] for c in record["claims"]), "left"
-    return table
+    title = f"one read of {K}; the ratio is product / p50 of the fastest at the largest size"
+    names = ("entries", "width", "index", "recall", "p50 ms", "p99 ms", "product", "own task")
+    return make_table(title, rows, (*names, "build s", "bytes/entry"))

@@ -9,8 +9,7 @@ paper's language model is not at hand, the laptop's reads the queries; the recor
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,14 @@ from torch import nn
 
 from radt.api import preset
 from radt.bench import USUAL, Resources, TrainArguments
-from radt.bench.common import made_up_folder, make_table, prepared_method, with_provenance
+from radt.bench.common import (
+    made_up_folder,
+    make_table,
+    mean_seconds,
+    prepared_method,
+    tracked,
+    with_provenance,
+)
 from radt.config import Budget, RunConfig
 from radt.costs import count_parameters, count_targets, tokens_per_decision
 from radt.data import Dataset
@@ -31,12 +37,8 @@ from radt.learn import optimiser
 from radt.memory.language import LanguageOptions
 from radt.memory.language_model import LanguageModelError
 from radt.methods import METHODS
-from radt.track import Tracker
 
 COMPARED = ("ra-dt", "ad")  # the ratio is the first's sequences/s over the second's
-AT_LEAST = 0.5  # seconds that anything is repeated for
-
-
 Speed = dict[str, Any]  # of one method in one environment, see `time_method`
 
 
@@ -53,26 +55,20 @@ def bench_train(
     history has `transitions` steps, None: as many as are collected.
     """
     envs, names = arguments.envs.split(","), _learning(arguments.methods)
-    tracker, speeds, missing = Tracker(quiet=resources.quiet), list[Speed](), dict[str, list[str]]()
-    tracker.start("train", total=len(envs) * len(names))
+    speeds, missing = list[Speed](), dict[str, list[str]]()
     for env in envs:
         steps = transitions or int(preset(env, "dt", "paper").collect.transitions)
         with made_up_folder(SUITES[env], steps) as folder:
             dataset = Dataset.open(folder, in_memory=True)
-            for name in names:
+            for name in tracked(env, names, resources.quiet):
                 config = preset(env, name, budget, "options.model.dropout=0.0")
-                laptop = replace(config, embedder=preset(env, name, "laptop").embedder)
-                for candidate in (config, laptop):
-                    try:
-                        speed = time_method(
-                            candidate, dataset, arguments.micro_batch, timed, resources.device
-                        )
-                        speeds.append(speed)
-                        break
-                    except LanguageModelError as error:  # it has to be fetched first
-                        missing.setdefault(name, []).append(str(error))
-                tracker.advance(len(speeds), f"{name} in {env}")
-    tracker.finish()
+                how = (dataset, arguments.micro_batch, timed, resources.device)
+                try:
+                    speeds.append(time_method(config, *how))
+                except LanguageModelError as error:  # it has to be fetched first
+                    missing.setdefault(name, []).append(str(error))
+                    laptop = replace(config, embedder=preset(env, name, "laptop").embedder)
+                    speeds.append(time_method(laptop, *how))
     measured = {
         "budget": budget,
         "micro_batch": arguments.micro_batch,
@@ -118,7 +114,7 @@ def time_method(
     there_and_back(0)
     step(0)
     draw_seconds, pass_seconds, step_seconds = (
-        _mean_seconds(action, timed) for action in (draw, there_and_back, step)
+        mean_seconds(action, timed) for action in (draw, there_and_back, step)
     )
     update = draw_seconds + pass_seconds * size / micro_batch + step_seconds
     targets = count_targets(examples)
@@ -139,15 +135,6 @@ def time_method(
         "targets_per_second": targets / update,
         "language_model": embedder.model if isinstance(embedder, LanguageOptions) else None,
     }
-
-
-def _mean_seconds(action: Callable[[int], object], times: int) -> float:
-    """Repeat an action, told which time it is, and return how long it takes."""
-    begun, done = time.perf_counter(), 0
-    while done < times or time.perf_counter() - begun < AT_LEAST:
-        done += 1
-        action(done)
-    return (time.perf_counter() - begun) / done
 
 
 def train_table(record: Mapping[str, Any]) -> Table:

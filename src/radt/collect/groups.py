@@ -1,39 +1,34 @@
 """Agents that learn as a data source: groups of tasks, and which of them become a dataset.
 
 Which tasks form a group is fixed by their order and the options, so the data do not depend on the
-number of workers. A run that is killed goes on from its last finished parts and ends with the same
-arrays.
+number of workers. What a group has recorded is kept in parts, safetensors files that are whole or
+absent, and beside them the learner as it was after the last one. A run that is killed goes on from
+there and ends with the same arrays; environments are brought there by the recorded actions.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from radt.collect.parts import (
-    GroupPart,
-    LearnerState,
-    drop_learner,
-    join,
-    part_path,
-    read_parts,
-    write_part,
-)
 from radt.collect.rollout import Rollout, episode_returns, late_return, one_history
 from radt.collect.source import CollectError, CollectProgress, Recorded, Request
 from radt.data import History
-from radt.engine import Engine, JobError
+from radt.engine import JobError, single_threaded
 from radt.envs.suite import TaskSuite
-from radt.files import locked
+from radt.files import atomic_write, locked
+
+Arrays = Mapping[str, NDArray[Any]]
+LearnerState = Mapping[str, NDArray[np.float32]]
+News = tuple[int, float]  # rollouts that a group has done, and rewards per episode in the last one
+RECORDED = ("states", "actions", "rewards", "ends")  # of rollouts, in a part
 
 
 class Learner(Protocol):
@@ -70,73 +65,67 @@ class GroupJob:
     config: Any  # of a source whose agents learn rollout by rollout, such as CollectConfig
     group: int
     tasks: tuple[int, ...]
-    parts: Path
-    plan_hash: str
+    folder: Path
 
+    def file(self, name: str) -> Path:
+        """Name a file of the group."""
+        return self.folder / f"group-{self.group:03d}-{name}.safetensors"
 
-@dataclass(frozen=True)
-class GroupProgress:
-    """How far a group is, and the rewards per finished episode in its last rollout."""
+    def part(self, number: int) -> Path:
+        """Name the file of some consecutive rollouts."""
+        return self.file(f"part-{number:03d}")
 
-    group: int
-    rollouts: int
-    recent_return: float
-
-
-Report = Callable[[GroupProgress], None]
-
-
-def finished_parts(job: GroupJob) -> list[GroupPart]:
-    """Read what a group has recorded so far."""
-    return read_parts(job.parts, job.group, job.plan_hash)
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which tasks are kept: the first `count` whose late episodes return more than `above`."""
-
-    count: int
-    above: float = -np.inf
+    def parts(self) -> list[Arrays]:
+        """Read what is recorded so far, from the first part to the last before a gap."""
+        found: list[Arrays] = []
+        while (path := self.part(len(found))).is_file():
+            found.append(read_arrays(path))
+        return found
 
 
 def record_learning(
-    request: Request, learner: type[Learner], tasks: Sequence[int], selection: Selection
+    request: Request,
+    learner: type[Learner],
+    tasks: Sequence[int],
+    count: int,
+    above: float = -np.inf,
 ) -> Recorded:
-    """Let agents learn, group after group, until enough of them have learned their task."""
+    """Let agents learn, group after group, until `count` late returns are better than `above`."""
     jobs = group_jobs(request, learner, tasks)
     kept: list[int] = []
     done = 0  # groups
-    latest: dict[int, GroupProgress] = {}
-    while done < len(jobs) and len(kept) < selection.count:
-        wave = next_wave(jobs[done:], selection.count - len(kept), request.engine.workers)
+    latest: dict[int, News] = {}
+    while done < len(jobs) and len(kept) < count:
+        wave = next_wave(jobs[done:], count - len(kept), request.engine.workers)
         done += len(wave)
-        record_groups(wave, request.engine, whole_progress(request, jobs[:done], latest))
-        kept += [task for job in wave for task in learned_tasks(job, selection)]
+        try:
+            for place, news in request.engine.map(record_group, wave):
+                latest[wave[place].group] = news
+                request.report(_whole_progress(jobs[:done], latest))
+        except JobError as error:
+            raise CollectError(str(error)) from None
+        kept += [task for job in wave for task in learned_tasks(job, above)]
     if not kept:
         raise CollectError(
             f"none of {len(tasks)} tasks of {request.suite.name!r} ended with a mean return above "
-            f"{selection.above:g}; lower collect.keep_above, or let agents learn longer with "
+            f"{above:g}; lower collect.keep_above, or let agents learn longer with "
             f"collect.transitions. What is recorded is kept in {request.parts}"
         )
-    seconds = sum(part.seconds for job in jobs[:done] for part in finished_parts(job))
-    chosen = kept[: selection.count]
-    return Recorded(_chosen(jobs[:done], chosen), seconds / min(request.engine.workers, done))
+    parts = (part for job in jobs[:done] for part in job.parts())
+    seconds = sum(part["seconds"].item() for part in parts if "seconds" in part)  # older ones: not
+    wanted = set(kept[:count])
+    some = [job for job in jobs[:done] if wanted & set(job.tasks)]
+    chosen = (history for job in some for history in histories(job) if history.task in wanted)
+    return Recorded(chosen, seconds / min(request.engine.workers, done))
 
 
 def group_jobs(request: Request, learner: type[Learner], tasks: Sequence[int]) -> list[GroupJob]:
     """Cut the tasks into groups by their order."""
-    size, folder, plan_hash = request.options.tasks_per_group, request.parts, request.plan_hash
+    suite, options, size = request.suite, request.options, request.options.tasks_per_group
+    groups = [tuple(tasks[start : start + size]) for start in range(0, len(tasks), size)]
     return [
-        GroupJob(
-            learner,
-            request.suite,
-            request.options,
-            group,
-            tuple(tasks[start : start + size]),
-            folder,
-            plan_hash,
-        )
-        for group, start in enumerate(range(0, len(tasks), size))
+        GroupJob(learner, suite, options, number, group, request.parts)
+        for number, group in enumerate(groups)
     ]
 
 
@@ -147,54 +136,32 @@ def next_wave(jobs: Sequence[GroupJob], missing: int, workers: int) -> Sequence[
     return jobs[: max(enough, workers)]
 
 
-def whole_progress(
-    request: Request, jobs: Sequence[GroupJob], latest: dict[int, GroupProgress]
-) -> Report:
-    """Turn the progress of groups into that of all that have to be recorded as far as is known."""
-    options = request.options
-    total = sum(len(job.tasks) for job in jobs) * options.transitions
-
-    def report(news: GroupProgress) -> None:
-        latest[news.group] = news
-        done, returns, begun = 0, 0.0, 0
-        for group, heard in latest.items():
-            tasks, steps = len(jobs[group].tasks), heard.rollouts * options.n_steps
-            done += tasks * min(steps * options.envs_per_task, options.transitions)
-            returns += tasks * heard.recent_return
-            begun += tasks
-        request.report(CollectProgress(done, total, returns / begun))
-
-    return report
+def _whole_progress(jobs: Sequence[GroupJob], latest: Mapping[int, News]) -> CollectProgress:
+    """Sum up how far the groups are that have to be recorded as far as is known."""
+    config, sizes = jobs[0].config, [len(job.tasks) for job in jobs]
+    steps, most = config.n_steps * config.envs_per_task, config.transitions
+    done = sum(sizes[group] * min(n * steps, most) for group, (n, _) in latest.items())
+    returns = [recent for _, recent in latest.values()]
+    recent = np.average(returns, weights=[sizes[group] for group in latest])
+    return CollectProgress(done, sum(sizes) * most, float(recent))
 
 
-def learned_tasks(job: GroupJob, selection: Selection) -> list[int]:
-    """Return the tasks of a group that may be kept."""
-    if selection.above == -np.inf:
+def learned_tasks(job: GroupJob, above: float) -> list[int]:
+    """Return the tasks of a group that may be kept; without a complete episode none is learned."""
+    if above == -np.inf:
         return list(job.tasks)
-    returns = {history.task: _late(history) for history in histories(job)}
-    return [task for task in job.tasks if returns[task] > selection.above]
-
-
-def _late(history: History) -> float:
-    """Return how well an agent did in the end; without one complete episode it did nothing."""
-    late = late_return(episode_returns(history), history.lengths, len(history.rewards))
-    return -np.inf if late is None else late
-
-
-def _chosen(jobs: Sequence[GroupJob], tasks: Sequence[int]) -> Iterator[History]:
-    for job in jobs:
-        if wanted := set(job.tasks) & set(tasks):
-            yield from (history for history in histories(job) if history.task in wanted)
+    late = {
+        history.task: late_return(episode_returns(history), history.lengths, len(history.rewards))
+        for history in histories(job)
+    }
+    return [task for task, mean in late.items() if mean is not None and mean > above]
 
 
 def histories(job: GroupJob) -> Iterator[History]:
     """Put the parts of a group together again, one task after the other."""
-    envs, parts = job.config.envs_per_task, finished_parts(job)
+    envs, parts = job.config.envs_per_task, job.parts()
     keep = job.config.transitions // envs  # steps of each environment
-    states, actions, rewards, ends = (
-        np.concatenate([getattr(part, name) for part in parts])[:keep]
-        for name in ("states", "actions", "rewards", "ends")
-    )
+    states, actions, rewards, ends = (_joined(parts, name)[:keep] for name in RECORDED)
     action_type = job.suite.spaces.action.dtype
     for number, task in enumerate(job.tasks):
         own = slice(number * envs, (number + 1) * envs)
@@ -208,80 +175,86 @@ def histories(job: GroupJob) -> Iterator[History]:
         )
 
 
-def record_group(job: GroupJob) -> Iterator[GroupProgress]:
-    """Record a group's rollouts from its last finished part to the end, telling after each."""
-    # A worker whose parent was killed stops at its next report; until then its successor waits.
-    with locked(job.parts / f"group-{job.group:03d}.lock", wait=True):
-        finished = finished_parts(job)
-        done = sum(len(part.actions) for part in finished) // job.config.n_steps
-        if finished:
-            yield _progress(job, done, finished[-1])
-        if done < job.config.rollouts:
-            learner = job.learner(job.suite, job.tasks, job.config)
-            if finished:
-                _take_again(learner, job, finished)
-            yield from _record_parts(job, learner, len(finished))
+def record_group(job: GroupJob) -> Iterator[News]:
+    """Record a group's rollouts from where it stands to the end, telling after each."""
+    # A worker whose parent was killed may take a while to notice; until then its successor waits.
+    with locked(job.folder / f"group-{job.group:03d}.lock", wait=True), single_threaded():
+        parts = job.parts()
+        if sum(len(part["actions"]) for part in parts) == job.config.rollouts * job.config.n_steps:
+            yield job.config.rollouts, _last_return(job, parts)
+            return
+        learner = job.learner(job.suite, job.tasks, job.config)
+        parts = _resume(job, learner, parts)
+        if parts:
+            yield learner.rollouts, _last_return(job, parts)
+        yield from _record_parts(job, learner, len(parts))
 
 
-def _record_parts(job: GroupJob, learner: Learner, number: int) -> Iterator[GroupProgress]:
-    """Learn to the end and write the parts from `number` on."""
+def _resume(job: GroupJob, learner: Learner, parts: list[Arrays]) -> list[Arrays]:
+    """Bring a new learner to where it was last saved; return the parts up to there."""
+    saved = read_arrays(job.file("learner")) if job.file("learner").is_file() else {}
+    count = saved["parts"].item() if saved else 0
+    if not 0 < count <= len(parts):
+        return []
+    again = learner.resume(saved, _joined(parts[:count], "actions"))
+    if not np.array_equal(again.states, _joined(parts[:count], "states")):
+        raise CollectError(
+            f"{job.suite.name!r} does not pass the same states when it takes the recorded "
+            f"actions again, so this run cannot go on; delete {job.folder} to collect anew"
+        )
+    return parts[:count]
+
+
+def _record_parts(job: GroupJob, learner: Learner, number: int) -> Iterator[News]:
+    """Learn to the end and write the parts from `number` on, each before its learner."""
     while left := job.config.rollouts - learner.rollouts:
         seconds, rollouts = 0.0, []
         for _ in range(min(job.config.rollouts_per_part, left)):
             begun = time.perf_counter()
             rollouts.append(learner.advance())
             seconds += time.perf_counter() - begun
-            yield _progress(job, learner.rollouts, rollouts[-1])
-        goes_on = learner.rollouts < job.config.rollouts
-        part = join(rollouts, learner.state() if goes_on else {}, seconds)
-        write_part(part_path(job.parts, job.group, number), part, job.plan_hash)
-        if number:
-            drop_learner(part_path(job.parts, job.group, number - 1), job.plan_hash)
+            yield learner.rollouts, _mean_return(rollouts[-1].rewards, rollouts[-1].ends)
+        part = {name: np.concatenate([getattr(one, name) for one in rollouts]) for name in RECORDED}
+        write_arrays(job.part(number), {**part, "seconds": np.array(seconds)})
         number += 1
+        if learner.rollouts < job.config.rollouts:
+            write_arrays(job.file("learner"), {**learner.state(), "parts": np.array(number)})
 
 
-def _take_again(learner: Learner, job: GroupJob, finished: list[GroupPart]) -> None:
-    """Bring a new learner and its environments to the end of the finished parts."""
-    actions = np.concatenate([part.actions for part in finished])
-    again = learner.resume(finished[-1].learner, actions)
-    if not np.array_equal(again.states, np.concatenate([part.states for part in finished])):
+def _last_return(job: GroupJob, parts: Sequence[Arrays]) -> float:
+    rewards, ends = (parts[-1][name][-job.config.n_steps :] for name in ("rewards", "ends"))
+    return _mean_return(rewards, ends)
+
+
+def _mean_return(rewards: NDArray[np.float32], ends: NDArray[np.bool_]) -> float:
+    """Return the rewards per finished episode."""
+    return float(rewards.sum(dtype=np.float64)) / max(1, int(ends.sum()))
+
+
+def _joined(parts: Sequence[Arrays], name: str) -> NDArray[Any]:
+    return np.concatenate([part[name] for part in parts])
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Put a file of arrays in place at once; whole numbers are small ones."""
+    from safetensors.numpy import save
+
+    small = {
+        name: array.astype(np.int32) if array.dtype == np.int64 else array
+        for name, array in arrays.items()
+    }
+    atomic_write(path, save({name: np.ascontiguousarray(array) for name, array in small.items()}))
+
+
+def read_arrays(path: Path) -> Arrays:
+    """Read a file of arrays."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        arrays: Arrays = load_file(path)
+    except (OSError, SafetensorError) as error:
         raise CollectError(
-            f"{job.suite.name!r} does not pass the same states when it takes the recorded "
-            f"actions again, so this run cannot go on; delete {job.parts} to collect anew"
-        )
-
-
-def _progress(job: GroupJob, done: int, latest: Rollout | GroupPart) -> GroupProgress:
-    last = slice(-job.config.n_steps, None)
-    ends = int(latest.ends[last].sum())
-    rewards = float(latest.rewards[last].sum(dtype=np.float64))
-    return GroupProgress(job.group, done, rewards / max(1, ends))
-
-
-def record_groups(jobs: Sequence[GroupJob], engine: Engine, report: Report) -> None:
-    """Record all groups where the engine has workers; one that fails goes on from its parts."""
-    try:
-        for _, news in engine.map(_tell, jobs):
-            report(GroupProgress(*news))
-    except JobError as error:
-        raise CollectError(str(error)) from None
-
-
-def _tell(job: GroupJob) -> Iterator[tuple[Any, ...]]:
-    """Record a group with one thread and say how far it is."""
-    with single_threaded():
-        yield from map(astuple, record_group(job))
-
-
-@contextlib.contextmanager
-def single_threaded() -> Iterator[None]:
-    """Compute with one thread, so that sums are rounded the same everywhere."""
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):  # NumPy's BLAS has threads of its own
-            yield
-    finally:
-        torch.set_num_threads(before)
+            f"{path}: this part cannot be read ({error}). Delete it and start again: it is redone"
+        ) from error
+    return arrays

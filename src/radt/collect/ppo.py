@@ -16,10 +16,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.collect.groups import Selection, record_learning
-from radt.collect.networks import POLICY, VALUE, ActorCritics, Adam
-from radt.collect.parts import LearnerState
-from radt.collect.ppo_loss import Experience, minibatches, output_gradients
+from radt.collect.groups import LearnerState, record_learning
+from radt.collect.networks import (
+    POLICY,
+    VALUE,
+    ActorCritics,
+    Adam,
+    Experience,
+    minibatches,
+    output_gradients,
+)
 from radt.collect.rollout import (
     ENVIRONMENT,
     INITIAL,
@@ -216,7 +222,7 @@ def require_discrete_actions(suite: TaskSuite) -> None:
 def record_ppo(request: Request) -> Recorded:
     """Let one agent learn each training task."""
     tasks = request.suite.train_tasks
-    return record_learning(request, GroupLearner, tasks, Selection(len(tasks)))
+    return record_learning(request, GroupLearner, tasks, len(tasks))
 
 
 def forecast_ppo(suite: TaskSuite, options: CollectConfig) -> Forecast:

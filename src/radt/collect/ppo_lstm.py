@@ -24,12 +24,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.collect.groups import Selection, record_learning
+from radt.collect.groups import LearnerState, record_learning
 from radt.collect.lstm import LSTMState, RecurrentActorCritics
-from radt.collect.networks import POLICY, VALUE, Adam
-from radt.collect.parts import LearnerState
+from radt.collect.networks import POLICY, VALUE, Adam, Experience, of_samples, output_gradients
 from radt.collect.ppo import require_discrete_actions
-from radt.collect.ppo_loss import Experience, of_samples, output_gradients
 from radt.collect.rollout import (
     CUT,
     ENVIRONMENT,
@@ -95,11 +93,6 @@ class RecurrentConfig:
     def rollouts(self) -> int:
         """How many rollouts hold the transitions."""
         return -(-self.transitions // (self.n_steps * self.envs_per_task))
-
-    @property
-    def selection(self) -> Selection:
-        """Which tasks are kept."""
-        return Selection(self.tasks, -np.inf if self.keep_above is None else self.keep_above)
 
 
 @dataclass(frozen=True)
@@ -341,7 +334,8 @@ def record_ppo_lstm(request: Request) -> Recorded:
     """Let one agent learn each candidate until enough of them have learned their task."""
     options = request.options
     candidates = request.suite.train_tasks[: options.candidates]
-    return record_learning(request, RecurrentLearner, candidates, options.selection)
+    above = -np.inf if options.keep_above is None else options.keep_above
+    return record_learning(request, RecurrentLearner, candidates, options.tasks, above)
 
 
 def forecast_ppo_lstm(suite: TaskSuite, options: RecurrentConfig) -> Forecast:

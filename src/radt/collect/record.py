@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import shutil
 import time
@@ -15,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from radt.collect.parts import PARTS
 from radt.collect.source import (
     SOURCES,
     CollectError,
@@ -34,6 +32,7 @@ from radt.old_names import translated
 from radt.track import Tracker
 from radt.version import code_version
 
+PARTS = "parts"  # the folder inside a dataset's folder, until the dataset is complete
 _PLAN = "plan.json"
 FORMAT = 1
 _NEWER = (("privileged", False), ("source", "ppo"))  # added since, as it was when it did not exist
@@ -77,7 +76,7 @@ def record_histories(
             _begin(folder / PARTS, content)
             with _reporter(progress, quiet) as report:
                 parts = (folder / PARTS).absolute()  # workers may stand elsewhere
-                request = Request(suite, options, parts, plan_identity(content), engine, report)
+                request = Request(suite, options, parts, engine, report)
                 _write(folder, entry.record(request), suite, source, content)
         shutil.rmtree(folder / PARTS, ignore_errors=True)
     return folder
@@ -110,11 +109,6 @@ def _rules(suite: TaskSuite) -> dict[str, Any]:
     """Return the fields that a suite has beside those of the protocol, e.g. the room's size."""
     record: dict[str, Any] = dataclasses.asdict(suite) if dataclasses.is_dataclass(suite) else {}
     return {name: value for name, value in record.items() if not hasattr(TaskSuite, name)}
-
-
-def plan_identity(content: dict[str, Any]) -> str:
-    """Hash a plan; parts of another plan are refused."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @contextlib.contextmanager

@@ -43,7 +43,6 @@ class Request:
     suite: TaskSuite
     options: Any  # the source's own dataclass
     parts: Path  # a folder for what has to survive a kill; it is deleted once all is written
-    plan_hash: str  # of all that the data depend on: parts of another plan are not ours
     engine: Engine  # where work can be shared; the data do not depend on it
     report: OnProgress
 

@@ -38,7 +38,7 @@ class BenchVerb(ComputingVerb):
         atomic_write(out, f"{content}\n".encode())
         written = Text(f"written to {out}", style="dim", no_wrap=True, overflow="ignore")
         common.answer(record, getattr(module, f"{name}_table")(record), written)
-        if not common.json:
+        if not common.json and record["ratio"] is not None:
             print(f"ratio {record['ratio']:.2f}")
 
 
@@ -93,8 +93,6 @@ class BenchEvaluateVerb(BenchVerb, EvaluateArguments):
 class BenchMemoryVerb(BenchVerb, MemoryArguments):
     """Measure one read of a memory at several sizes: how long, how much is found, how much RAM.
 
-    What is measured is written down at once: the same command goes on from what --out holds.
-
     Try:
       radt bench memory
       radt bench memory --sizes 10000,100000 --reads 200      minutes instead of an hour
@@ -105,11 +103,11 @@ class BenchMemoryVerb(BenchVerb, MemoryArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class BenchDistributedVerb(BenchVerb, DistributedArguments):
-    """Compare two processes that train together with one, and two Ray nodes with one process.
+    """Compare two processes that train together with one.
 
     Try:
       radt bench distributed
-      radt bench distributed --skip-ray --updates 100
+      radt bench distributed --updates 100
     """
 
     benchmark = "distributed"

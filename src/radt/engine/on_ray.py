@@ -12,18 +12,20 @@ RAY_AUTH_TOKEN_PATH or from ~/.ray/auth_token.
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from radt.data.store import home
-from radt.engine.engine import EngineError, Job, Work, WorkerLoop, WorkerLostError, messages
+from radt.engine import EngineError, Job, Message, Work, messages, with_retries
 from radt.errors import MissingError
 from radt.registry import PLUGINS, plugin_files
 
@@ -33,7 +35,7 @@ OBJECTS = 128 * 2**20  # bytes of shared memory: jobs and results are small
 
 
 @dataclass(frozen=True)
-class RayEngine(WorkerLoop):
+class RayEngine:
     """Does jobs on the Ray cluster that this process is connected to."""
 
     workers: int
@@ -42,44 +44,48 @@ class RayEngine(WorkerLoop):
 
     def map(self, work: Work[Job], jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
         """Yield what jobs say, as it comes."""
-        return self.run(work, jobs, self.workers)
+        return with_retries(partial(self._attempt, work), jobs)
 
-    def start(self, work: Work[Job], job: Job, busy: Collection[Any]) -> Any:
-        """Begin a task of the cluster."""
+    def _attempt(self, work: Work[Job], jobs: Mapping[int, Job]) -> Iterator[Message]:
+        """Do each job once, as a task of the cluster, and cancel what runs when nobody listens."""
+        import ray
+
+        # Ray would try again by itself, but counts on hearing the same as before.
+        remote = ray.remote(num_returns="streaming", max_retries=0)(_json_messages)
         name = getattr(work, "__name__", "job")
-        task = _remote_messages().options(num_cpus=self.cpus, num_gpus=self.gpus, name=name)
-        return task.remote(work, job)
-
-    def next_to_speak(self, busy: Collection[Any]) -> Any:
-        """Wait for a message or the end of a task."""
-        import ray
-
-        return ray.wait(list(busy), num_returns=1)[0][0]
-
-    def receive(self, worker: Any) -> bytes:
-        """Take one message of a task, or notice that its worker is dead."""
-        import ray
-
+        task = remote.options(num_cpus=self.cpus, num_gpus=self.gpus, name=name)
+        waiting, running = deque(jobs.items()), dict[Any, int]()
         try:
-            message: bytes = ray.get(next(worker))
-        except ray.exceptions.RayError as error:
-            first = str(error).strip().splitlines()[0]
-            raise WorkerLostError(f"{type(error).__name__}: {first}") from None
-        return message
+            while waiting or running:
+                while waiting and len(running) < self.workers:
+                    place, job = waiting.popleft()
+                    running[task.remote(work, job)] = place
+                told = ray.wait(list(running), num_returns=1)[0][0]
+                place = running[told]
+                kind, content = _next_message(told)
+                if kind != "says":
+                    del running[told]
+                yield place, kind, content
+        finally:
+            for told in running:
+                ray.cancel(told, force=True)
 
-    def stop(self, worker: Any) -> None:
-        """Cancel a task."""
-        import ray
 
-        ray.cancel(worker, force=True)
+def _json_messages(work: Work[Job], job: Job) -> Iterator[bytes]:
+    """Do a job on the cluster, from which only JSON comes back."""
+    for message in messages(work, job):
+        yield json.dumps(message).encode()
 
 
-@cache
-def _remote_messages() -> Any:
+def _next_message(told: Any) -> tuple[str, Any]:
+    """Take one message of a task, or notice that its worker is dead."""
     import ray
 
-    # Ray would try again by itself, but counts on hearing the same as before.
-    return ray.remote(num_returns="streaming", max_retries=0)(messages)
+    try:
+        kind, content = json.loads(ray.get(next(told)))
+    except ray.exceptions.RayError as error:
+        return "failed", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    return kind, content
 
 
 @contextmanager
@@ -112,8 +118,12 @@ def ray_engine(
     else:
         ray.init(address, **quiet)
     try:
-        if address is None:
-            _check_loopback(ray.util.get_node_ip_address())
+        host = ray.util.get_node_ip_address()
+        if address is None and not is_loopback(host):
+            raise EngineError(
+                f"Ray listens on {host} instead of {LOOPBACK}, because it was imported before; "
+                "open the engine first, or set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"
+            )
         room = int(ray.cluster_resources().get("CPU", 1.0) // cpus)
         yield RayEngine(workers or max(1, room), cpus, gpus)
     finally:
@@ -144,15 +154,6 @@ def secrets_hidden() -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
-
-
-def _check_loopback(host: str) -> None:
-    """Refuse a cluster of our own that others could reach."""
-    if not is_loopback(host):
-        raise EngineError(
-            f"Ray listens on {host} instead of {LOOPBACK}, because it was imported before; open "
-            "the engine first, or set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"
-        )
 
 
 def _shared_environment() -> dict[str, str]:
@@ -194,17 +195,12 @@ def has_token(environ: Mapping[str, str], home: Path) -> bool:
 
 def check_address(address: str, environ: Mapping[str, str], home: Path) -> None:
     """Refuse an address off this machine unless a token guards it."""
-    host = host_of(address)
-    if is_loopback(host):
-        return
-    if environ.get("RAY_AUTH_MODE", "token").lower() == "disabled":
+    disabled = environ.get("RAY_AUTH_MODE", "token").lower() == "disabled"
+    if not is_loopback(host_of(address)) and (disabled or not has_token(environ, home)):
+        problem = "RAY_AUTH_MODE=disabled" if disabled else "there is no token for it"
         raise EngineError(
-            f"{address} is not on this machine and RAY_AUTH_MODE=disabled: anybody who reaches it "
-            "could run code on it. Start the cluster with RAY_AUTH_MODE=token and unset this one"
-        )
-    if not has_token(environ, home):
-        raise EngineError(
-            f"{address} is not on this machine and there is no token for it. Start the cluster "
-            "with RAY_AUTH_MODE=token and give its token in RAY_AUTH_TOKEN, in a file named by "
-            "RAY_AUTH_TOKEN_PATH, or in ~/.ray/auth_token (`ray get-auth-token --generate`)"
+            f"{address} is not on this machine and {problem}: anybody who reaches it could run "
+            "code on it. Start the cluster with RAY_AUTH_MODE=token, set no other mode here, and "
+            "give its token in RAY_AUTH_TOKEN, in a file named by RAY_AUTH_TOKEN_PATH, or in "
+            "~/.ray/auth_token (`ray get-auth-token --generate`)"
         )
