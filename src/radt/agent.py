@@ -138,6 +138,16 @@ class Agent:
         return self.tasks
 
     @property
+    def asked(self) -> NDArray[np.int64]:
+        """An older name of `query_slots`."""
+        return self.query_slots
+
+    @property
+    def chances(self) -> NDArray[np.float64] | None:
+        """An older name of `action_probabilities`."""
+        return self.action_probabilities
+
+    @property
     def memory(self) -> Memory | None:
         """What the agent remembers; None for methods that have no memory."""
         return self.actor.memory

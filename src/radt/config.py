@@ -19,7 +19,7 @@ from radt.decode import DecodeError, decode, leaves, parse_assignment
 from radt.learn import LearnConfig
 from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
-from radt.old_names import translated
+from radt.old_names import new_value, translated
 
 Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
@@ -81,7 +81,7 @@ def from_json(values: Mapping[str, Any], where: str = "config") -> RunConfig:
         raise DecodeError(f"{where}: method must be a name, one of {', '.join(METHODS.names())}")
     options = decode(METHODS[method].options, values.get("options", {}), f"{where}.options")
     embedder = _embedder_options(method, values, f"{where}.embedder")
-    source = values.get("source", "ppo")
+    source = new_value("source", values.get("source", "ppo"))
     if not isinstance(source, str):
         raise DecodeError(f"{where}: source must be a name, one of {', '.join(SOURCES.names())}")
     collect = decode(SOURCES[source].options, values.get("collect", {}), f"{where}.collect")

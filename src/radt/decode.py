@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from radt.errors import RadtError
-from radt.old_names import translated
+from radt.old_names import FIELDS, REMOVED, translated
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def _decode_record(kind: type, value: Any, where: str) -> Any:
     value = translated(value, known)
     for name in value:
         if name not in known:
-            raise DecodeError(f"{_at(where)}unknown name {name!r}; {nearest(name, known)}")
+            raise DecodeError(f"{_at(where)}{unknown(name, known)}")
     missing = [
         item.name
         for item in dataclasses.fields(kind)
@@ -131,6 +131,19 @@ def _wrong(expected: str, value: Any, where: str) -> DecodeError:
 
 def _at(where: str) -> str:
     return f"{where}: " if where else ""
+
+
+def unknown(name: str, known: set[str]) -> str:
+    """Say that a name is not known, and which was meant, also by one that it had before."""
+    if name in REMOVED:
+        return (
+            f"{name!r} was removed, as it did not help; leave it out. Files that use it are read "
+            "by radt 0.1.0 and older"
+        )
+    before = {old for old, new in FIELDS.items() if new in known}
+    for old in difflib.get_close_matches(name, before, n=1, cutoff=0.7):
+        return f"unknown name {name!r}; did you mean {FIELDS[old]}, which was called {old}?"
+    return f"unknown name {name!r}; {nearest(name, known)}"
 
 
 def nearest(name: str, known: typing.Iterable[str]) -> str:

@@ -46,9 +46,7 @@ def translated(values: Mapping[str, Any], known: Container[str]) -> dict[str, An
                 continue
             if FIELDS.get(name, name) in known:
                 name = FIELDS[name]
-        if isinstance(value, str):
-            value = VALUES.get(name, {}).get(value, value)
-        now[name] = value
+        now[name] = new_value(name, value)
     return now
 
 
@@ -56,6 +54,11 @@ def with_old_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give fields their old names again, as they were when a hash was made of them."""
     old = {new: name for name, new in FIELDS.items()}
     return {old.get(name, name): value for name, value in values.items()}
+
+
+def new_value(field: str, value: Any) -> Any:
+    """Return what a field holds now where it held this before."""
+    return VALUES.get(field, {}).get(value, value) if isinstance(value, str) else value
 
 
 def old_value(field: str, value: str) -> str:

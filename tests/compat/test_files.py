@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import radt
 from radt.agent import Agent
 from radt.cli import main
 from radt.config import from_json
-from radt.data import Dataset
+from radt.data import Dataset, read_manifest
 from radt.decode import leaves
 from radt.envs.suite import SUITES
 from radt.experiments.evaluate import Trials, roll_out
@@ -73,6 +74,18 @@ def test_a_dataset_is_whole() -> None:
     data = Dataset.open(FILES / "dataset")
     assert data.tasks == tuple(range(80))
     assert main(["data", "verify", str(FILES / "dataset"), "--quiet"]) == 0
+
+
+def test_equal_data_have_the_hash_they_had() -> None:
+    manifest = read_manifest(FILES / "dataset")
+    assert (
+        manifest.sha256
+        == json.loads((FILES / "run" / "dataset.json").read_text())["card"]["sha256"]
+    )
+    told = {**manifest.hyper_parameters, "reveal": True}
+    renamed = {**manifest.hyper_parameters, "privileged": True}
+    old, new = (replace(manifest, hyper_parameters=values) for values in (told, renamed))
+    assert old.sha256 == new.sha256
 
 
 def test_a_dataset_is_recognised_and_not_made_again(

@@ -10,9 +10,11 @@ import pytest
 
 import radt
 from radt.cli import MENU, Menu, main
+from radt.config import from_json
 from radt.decode import leaves
 from radt.envs.suite import SUITES
 from radt.methods import METHODS
+from radt.methods.windows import WindowOptions
 
 SURFACE = json.loads(Path(__file__).with_name("surface.json").read_text())
 
@@ -80,3 +82,27 @@ def test_an_old_path_alone_is_known(path: str) -> None:
 def test_pages_of_the_docs() -> None:
     pages = {path.name for path in (Path(__file__).parents[2] / "docs").glob("*.md")}
     assert set(SURFACE["docs"]) - set(GONE_DOCS) <= pages
+
+
+@pytest.mark.parametrize("method", ["dt", "ra-dt+"])
+def test_the_old_name_of_a_source_is_known(method: str) -> None:
+    old, new = (
+        radt.preset("maze-runner-15x15", method, "smoke", f"source={name}", "collect.tasks=12")
+        for name in ("annealed", "noisy-expert")
+    )
+    assert old == new == from_json({**new.to_json(), "source": "annealed"})
+
+
+def test_a_removed_option_in_use_is_refused_with_a_word() -> None:
+    with pytest.raises(radt.RadtError, match="removed"):
+        radt.preset("dark-room-10x10", "ra-dt", "smoke", "options.model.shared_states=true")
+
+
+def test_a_misspelt_old_name_is_recognised() -> None:
+    with pytest.raises(radt.RadtError, match="count_bonus"):
+        radt.preset("dark-room-10x10", "ra-dt", "smoke", "options.noveltyy=3")
+
+
+def test_a_plug_in_that_gives_an_old_option_another_default_is_told() -> None:
+    with pytest.raises(TypeError, match="top_fraction"):
+        type("Options", (WindowOptions,), {"__annotations__": {"best_fraction": float}})

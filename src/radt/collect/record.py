@@ -131,7 +131,8 @@ def _begin(parts: Path, content: dict[str, Any]) -> None:
     """Write down what is collected here, or check that it is what was begun."""
     path = parts / _PLAN
     if path.is_file():
-        begun = json.loads(path.read_text("utf-8"))
+        begun = translated(json.loads(path.read_text("utf-8")), content)
+        begun["config"] = translated(begun["config"], content["config"])
         if begun != content:
             raise CollectError(
                 f"{parts.parent} holds an unfinished collection with another configuration "

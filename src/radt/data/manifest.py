@@ -15,6 +15,7 @@ from typing import Any
 from radt.decode import decode
 from radt.errors import RadtError
 from radt.files import atomic_write
+from radt.old_names import old_value, with_old_names
 from radt.spaces import TaskSpaces
 
 FORMAT = 1
@@ -104,7 +105,14 @@ class Manifest:
     @property
     def sha256(self) -> str:
         """One hash for the whole dataset: the same for equal data, whoever wrote them and when."""
-        content = _to_json(dataclasses.replace(self, wall_seconds=0.0, code_version=""))
+        as_at_first = dataclasses.replace(
+            self,
+            source=old_value("source", self.source),
+            hyper_parameters=with_old_names(self.hyper_parameters),
+            wall_seconds=0.0,
+            code_version="",
+        )
+        content = _to_json(as_at_first)
         return hashlib.sha256(content.encode()).hexdigest()
 
 

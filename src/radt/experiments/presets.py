@@ -18,6 +18,7 @@ from radt.config import TRAINING_TASKS, Layer, RunConfig, compose
 from radt.decode import leaves
 from radt.envs.suite import SUITES
 from radt.methods import METHODS
+from radt.old_names import new_value
 from radt.registry import UnknownNameError
 
 PAPER_MODEL = {"layers": 4, "width": 512, "heads": 8, "dropout": 0.2, "tokens": "interleaved"}
@@ -211,7 +212,8 @@ def preset_layers(env: str, method: str, budget: str, *over: Layer) -> list[Laye
         raise UnknownNameError("budget", budget, list(BUDGETS))
     suite, entry = SUITES[env], METHODS[method]
     said = [layer.values["source"] for layer in over if "source" in layer.values]
-    source = said[-1] if said and isinstance(said[-1], str) else usual_source(env)
+    given = new_value("source", said[-1]) if said else None
+    source = given if isinstance(given, str) else usual_source(env)
     named = {"env": env, "method": method, "budget": budget, "source": source, "options": {}}
     layers = [
         Layer("run", named),

@@ -74,7 +74,13 @@ def keep_threads(run: Run) -> int:
     """Compute with as many threads as the run began with: sums depend on how many share them."""
     file = run.out / THREADS
     if file.exists():
-        threads = int(json.loads(file.read_text())["threads"])
+        begun = json.loads(file.read_text())
+        threads = int(begun["threads"])
+        if begun.get("compiled") or begun.get("precision", "float32") != "float32":
+            raise RunError(
+                f"{run.out} was begun by an older radt that compiled or rounded its loss; choose "
+                "another --out, with --set learn.precision=bfloat16 or learn.compile=true"
+            )
     else:
         threads = run.threads or run.group.threads or torch.get_num_threads()
         atomic_write(file, (json.dumps({"threads": threads}) + "\n").encode())
@@ -169,7 +175,8 @@ def dataset_path(config: RunConfig) -> Path:
 
 def _folder(env: str, label: str, older: str, seed: int) -> Path:
     folders = [dataset_folder(env, name, seed) for name in (label, older)]
-    return next((folder for folder in folders if (folder / MANIFEST).is_file()), folders[0])
+    begun = [any((folder / name).exists() for name in (MANIFEST, "parts")) for folder in folders]
+    return folders[1] if begun == [False, True] else folders[0]
 
 
 def _short_hash(recipe: dict[str, Any]) -> str:

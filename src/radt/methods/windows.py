@@ -6,6 +6,7 @@ reached. A share of windows may be the first C steps of an episode instead.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.data.reader import Dataset
+from radt.old_names import FIELDS
 from radt.trajectory import Batch
 
 
@@ -34,6 +36,11 @@ class WindowOptions:
     min_return: float = 0.0  # and only from those that earned this share of the most of all
     start_windows: float = 0.0  # share of windows from the start of an episode
     translate: float = 0.0  # share of windows that are shifted on the grid (see transforms.py)
+
+    def __init_subclass__(cls) -> None:
+        for name in inspect.get_annotations(cls):
+            if FIELDS.get(name) in WindowOptions.__annotations__:
+                raise TypeError(f"{cls.__name__}.{name} has another name: call it {FIELDS[name]}")
 
     def __post_init__(self) -> None:
         if not 0 < self.top_fraction <= 1:
