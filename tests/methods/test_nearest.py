@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from radt.methods.heuristic import CERTAIN
-from radt.methods.nearest import distance, spread
+from radt.methods.nearest import distance, state_scale
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Trajectory
 from tests.contracts.method import build_method
@@ -51,6 +51,6 @@ def test_continuous_random_actions_follow_the_noise_of_the_trial() -> None:
 
 def test_distances_are_normalised() -> None:
     states = np.array([[0.0, 0.0], [2.0, 200.0]])
-    scale = spread([states])
+    scale = state_scale([states])
     np.testing.assert_allclose(scale, [1, 100])
     np.testing.assert_allclose(distance(states, np.array([0.0, 0.0]), scale), [0, 2])

@@ -41,7 +41,7 @@ def erase_before_each_trial(actor: Actor) -> None:
     actor.begin_trials = begin_empty  # type: ignore[method-assign]
 
 
-def other_task(memory: Memory, slots: int) -> Retrieve:
+def retrieve_other_task(memory: Memory, slots: int) -> Retrieve:
     """Search the memory of the next slot instead of the own."""
 
     def retrieve(queries: Tensor, tasks: Tensor, steps: Tensor) -> Retrieval:
@@ -50,7 +50,7 @@ def other_task(memory: Memory, slots: int) -> Retrieve:
     return retrieve
 
 
-def random_own(memory: Memory, seed: int) -> Retrieve:
+def retrieve_random_own(memory: Memory, seed: int) -> Retrieve:
     """Draw entries of the own task, each with the same probability."""
     rng = np.random.default_rng(seed)
 
@@ -62,12 +62,12 @@ def random_own(memory: Memory, seed: int) -> Retrieve:
     return retrieve
 
 
-def last_trial(memory: Memory) -> Retrieve:
+def retrieve_last_trial(memory: Memory) -> Retrieve:
     """Take the chunk of the latest trial that covers the present step, or its last one."""
     return _by_rank(memory, lambda entries: entries.episode.double())
 
 
-def best_trial(memory: Memory) -> Retrieve:
+def retrieve_best_trial(memory: Memory) -> Retrieve:
     """Take that of the trial with the highest return, of equals the latest."""
     return _by_rank(memory, lambda entries: entries.total_return.double())
 

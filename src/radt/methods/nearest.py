@@ -56,7 +56,7 @@ class NearestActor(RandomActor):
         better = [trial for trial in stored if trial.total_return > stored[-1].total_return]
         if not better:
             return None
-        scale = spread([trial.states for trial in stored])
+        scale = state_scale([trial.states for trial in stored])
         for trial in better:
             apart = distance(trial.states, state, scale)  # [T]
             nearest = len(apart) - 1 - int(np.argmin(apart[::-1]))  # of equals the last
@@ -65,7 +65,7 @@ class NearestActor(RandomActor):
         return None
 
 
-def spread(states: Sequence[NDArray[np.generic]]) -> NDArray[np.float64]:
+def state_scale(states: Sequence[NDArray[np.generic]]) -> NDArray[np.float64]:
     """Return the standard deviation of each number of a state, 1 where it never changes."""
     deviation = np.concatenate(states).astype(np.float64).std(axis=0)
     return np.where(deviation > 0, deviation, 1.0)
