@@ -22,7 +22,7 @@ STEPS = 9  # of a trial; with C = 4 its entries stand at 0, 4 and 8
 def trial(slot: int, number: int, total: float) -> Trajectory:
     rewards = np.zeros(STEPS, np.float32)
     rewards[-1] = total
-    cells = np.stack([np.full(STEPS, slot), np.arange(STEPS) % 5], axis=1)
+    cells = np.stack([np.full(STEPS, slot), np.arange(STEPS) % 3], axis=1)
     return Trajectory(cells, np.zeros(STEPS, np.int64), rewards, slot, number)
 
 
