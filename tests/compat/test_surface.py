@@ -22,7 +22,6 @@ SURFACE = json.loads(Path(__file__).with_name("surface.json").read_text())
 GONE_FLAGS: dict[str, dict[str, str]] = {
     "bench distributed": {"--skip-ray": "two Ray nodes are tested, no longer timed"},
 }
-GONE_OPTIONS: dict[str, str] = {}
 GONE_DOCS: dict[str, str] = {}
 
 
