@@ -17,12 +17,12 @@ import radt
 from radt.checkpoint import CheckpointError
 from radt.decode import DecodeError
 from radt.envs import SUITES
-from radt.experiments.plan import plan_run, steps_per_decision
-from radt.experiments.run import RunError, dataset_path
 from radt.icl import in_context_learning
 from radt.loading import WEIGHTS
 from radt.methods.method import blueprint
 from radt.registry import UnknownNameError
+from radt.runs.plan import plan_run, steps_per_decision
+from radt.runs.run import RunError, dataset_path
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "01_gymnasium.py"
 ENV = "dark-room-10x10"

@@ -16,11 +16,11 @@ from radt.config import (
 )
 from radt.decode import DecodeError, differences, leaves
 from radt.envs import SUITES
-from radt.experiments.presets import BUDGETS, preset_layers
-from radt.experiments.run import Run, RunError, claim, conflicts
 from radt.memory.embed import DTEmbedderOptions
 from radt.methods import METHODS, MethodEntry
 from radt.registry import UnknownNameError
+from radt.runs.presets import BUDGETS, preset_layers
+from radt.runs.run import Run, RunError, claim, conflicts
 
 
 def preset(env: str = "dark-room-10x10", method: str = "ra-dt", budget: str = "smoke") -> RunConfig:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from radt.data import Dataset
-from radt.experiments.run import dataset_path
-from tests.experiments.small import (
+from radt.runs.run import dataset_path
+from tests.runs.small import (
     assert_same_tensors,
     collect_here,
     small_config,
@@ -34,7 +34,7 @@ SETTINGS = (
 KILLS = [pytest.param(2, id="twice"), pytest.param(10, id="ten", marks=pytest.mark.long)]
 
 processes = multiprocessing.get_context("forkserver")  # imports once, not at every start
-processes.set_forkserver_preload(["tests.experiments.small"])
+processes.set_forkserver_preload(["tests.runs.small"])
 
 
 def finish(work: Callable[..., object], *arguments: Any) -> float:

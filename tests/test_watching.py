@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.agent import ActionRule, Agent, Target
-from radt.experiments.step_recorder import StepRecorder
+from radt.runs.step_recorder import StepRecorder
 from tests.contracts.method import build_method
 from tests.toys import TOY_GRID, TOY_REACH
 

@@ -24,17 +24,17 @@ from radt.data.manifest import MANIFEST
 from radt.distributed import joined_group
 from radt.engine import Engine
 from radt.errors import RunError
-from radt.experiments import evaluate as evaluating
-from radt.experiments import run as runs
-from radt.experiments import train as training
-from radt.experiments.presets import preset_layers
-from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import CHECKPOINT, RESULT, Run
-from radt.experiments.run import collect as collect
-from radt.experiments.shares import shared
-from radt.experiments.trace import tracing
 from radt.files import locked
 from radt.methods import METHODS
+from radt.runs import evaluate as evaluating
+from radt.runs import run as runs
+from radt.runs import train as training
+from radt.runs.presets import preset_layers
+from radt.runs.provenance import Stopwatch
+from radt.runs.run import CHECKPOINT, RESULT, Run
+from radt.runs.run import collect as collect
+from radt.runs.shares import shared
+from radt.runs.trace import tracing
 from radt.track import Sink
 
 WALL = "wall.json"

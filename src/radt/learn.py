@@ -151,7 +151,7 @@ def _update(
 
 
 def _save(policy: nn.Module, adam: torch.optim.AdamW, done: int, path: Path) -> None:
-    """Write what training resumes from; the checkpoint is written by experiments/train.py."""
+    """Write what training resumes from; the checkpoint is written by runs/train.py."""
     tensors = {f"policy.{name}": value for name, value in policy.state_dict().items()}
     for name, weight in policy.named_parameters():
         state = adam.state.get(weight, {})

@@ -15,11 +15,11 @@ from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import Card, CheckpointError, load_checkpoint
 from radt.decode import decode
 from radt.envs.suite import SUITES
-from radt.experiments.compare import read_config
-from radt.experiments.run import CHECKPOINT, Run, build_for, describe, to_device
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
+from radt.runs.compare import read_config
+from radt.runs.run import CHECKPOINT, Run, build_for, describe, to_device
 from radt.trajectory import Trajectory
 
 WEIGHTS = Path(__file__).parent / "weights"

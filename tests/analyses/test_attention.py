@@ -29,10 +29,10 @@ from radt.analyses.attention import (
     say_response,
 )
 from radt.analyses.shared import record_trials, retrieving
-from radt.experiments.run import RunError
 from radt.methods.ra_dt import RADT
 from radt.model.attention import CrossAttention
 from radt.plots import style
+from radt.runs.run import RunError
 from radt.trajectory import Batch
 from tests.analyses.made_up import GOALS, TASKS, maze_trials, toy_trials
 from tests.contracts.method import OPTIONS, build_method

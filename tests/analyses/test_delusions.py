@@ -21,7 +21,7 @@ from radt.analyses.delusions import (
     find_loop,
     say_delusions,
 )
-from radt.experiments.run import RunError
+from radt.runs.run import RunError
 from tests.analyses.made_up import TASKS, episode, rolled_out
 
 HORIZON = 12  # so that a loop holds for 8 steps at least

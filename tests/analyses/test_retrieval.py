@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from radt.agent import Agent
 from radt.analyses.retrieval import SearchKeeper, analyse_retrieval
 from radt.analyses.shared import record_trials
-from radt.experiments.run import RunError
+from radt.runs.run import RunError
 from radt.trajectory import Verdict
 from tests.analyses.made_up import TASKS, toy_trials
 from tests.contracts.method import CONTEXT, build_method

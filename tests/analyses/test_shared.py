@@ -9,9 +9,9 @@ from gymnasium.vector import AutoresetMode
 from radt.agent import Agent, Target
 from radt.analyses.shared import Recorder, RolledOut, drawable, record_trials
 from radt.analyses.visits import Visits
-from radt.experiments.evaluate import roll_out
-from radt.experiments.run import RunError
 from radt.icl import in_context_learning
+from radt.runs.evaluate import roll_out
+from radt.runs.run import RunError
 from radt.track import Tracker
 from tests.analyses.made_up import GOALS, TASKS, episode, maze_trials, rolled_out, toy_trials
 from tests.contracts.method import build_method

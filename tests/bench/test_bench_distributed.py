@@ -16,7 +16,7 @@ from radt.bench.distributed import (
     distributed_table,
     time_updates,
 )
-from radt.experiments.run import RunError
+from radt.runs.run import RunError
 
 
 def test_one_and_two_processes_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from radt.collect.ppo_lstm import RecurrentLearner, network_view
 from radt.collect.rollout import StateIndex, late_return
 from radt.engine import LocalEngine
 from radt.envs import SUITES
-from radt.experiments.run import RunError
+from radt.runs.run import RunError
 
 TINY = CollectConfig(n_steps=128, batch_size=64, n_epochs=1, transitions=384)
 TINY_RECURRENT = RecurrentConfig(

@@ -21,8 +21,8 @@ from radt.bench.decide import (
     time_scene,
 )
 from radt.costs import random_trial, warm_actor
-from radt.experiments.run import RunError
 from radt.loading import load, shipped
+from radt.runs.run import RunError
 from tests.contracts.method import CONTEXT, build_method
 from tests.toys import TOY_GRID
 

@@ -13,8 +13,8 @@ from radt.bench.evaluate import act_alone, act_together, bench_evaluate, evaluat
 from radt.checkpoint import save_checkpoint
 from radt.envs import SUITES
 from radt.envs.suite import TaskSuite
-from radt.experiments.run import RunError
 from radt.loading import Loaded
+from radt.runs.run import RunError
 from tests.contracts.method import build_method, card_of
 from tests.toys import TOY_GRID, TOY_REACH
 

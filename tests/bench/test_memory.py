@@ -26,9 +26,9 @@ from radt.bench.memory import (
 from radt.bench.memory_server import ServerArguments, measure_server
 from radt.data import Dataset
 from radt.envs import SUITES
-from radt.experiments.run import RunError
 from radt.loading import load, shipped
 from radt.memory.memory import Memory, MemoryConfig
+from radt.runs.run import RunError
 from tests.memory.postgres import needs_server, running_server
 from tests.memory.toy_data import toy_embedder
 from tests.toys import TOY_GRID

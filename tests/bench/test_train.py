@@ -15,9 +15,9 @@ from radt.bench.train import Speed, bench_train, train_table
 from radt.config import RunConfig
 from radt.data import Dataset
 from radt.envs import SUITES
-from radt.experiments.run import RunError
 from radt.memory.language import LanguageOptions
 from radt.memory.language_model import LanguageModelError
+from radt.runs.run import RunError
 from tests.toys import TOY_GRID
 
 ENV = "dark-room-10x10"

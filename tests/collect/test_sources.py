@@ -29,8 +29,8 @@ from radt.config import from_json
 from radt.data import Dataset, History
 from radt.decode import DecodeError
 from radt.errors import RadtError
-from radt.experiments.run import collect_command, dataset_path
 from radt.registry import UnknownNameError
+from radt.runs.run import collect_command, dataset_path
 from tests.toys import TOY_ENCODED, TOY_GRID, TOY_REACH, histories
 
 MAZE, ROOM = "maze-runner-15x15", "dark-room-10x10"

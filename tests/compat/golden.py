@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import radt
-from radt.experiments.run import dataset_path
+from radt.runs.run import dataset_path
 
 FILES = Path(__file__).with_name("files")
 FILE = Path(__file__).with_name("golden.json")

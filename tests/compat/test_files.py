@@ -18,12 +18,12 @@ from radt.config import from_json
 from radt.data import Dataset, read_manifest
 from radt.decode import leaves
 from radt.envs.suite import SUITES
-from radt.experiments.evaluate import Trials, roll_out
-from radt.experiments.run import dataset_path
 from radt.old_names import translated
 from radt.plots.comparison import row_json
 from radt.plots.records import read_record
 from radt.plots.tables import method_table
+from radt.runs.evaluate import Trials, roll_out
+from radt.runs.run import dataset_path
 from radt.track import Tracker
 from tests.compat.golden import FILES
 

@@ -16,10 +16,10 @@ from radt.data import read_manifest
 from radt.engine import Engine, LocalEngine
 from radt.envs import SUITES
 from radt.envs.dark_room import DarkRoomSuite
-from radt.experiments.compare import Comparison, entries_of
-from radt.experiments.evaluate import Trials
-from radt.experiments.shares import shared
 from radt.loading import load, method_at, shipped
+from radt.runs.compare import Comparison, entries_of
+from radt.runs.evaluate import Trials
+from radt.runs.shares import shared
 from radt.track import Tracker
 
 ENV = "dark-room-10x10"

@@ -10,9 +10,9 @@ import pytest
 
 from radt import cli
 from radt.engine import LocalEngine
-from radt.experiments.run import RunError
-from radt.experiments.shares import shared
 from radt.loading import shipped
+from radt.runs.run import RunError
+from radt.runs.shares import shared
 from tests.engine.fanned_out import ENV, check_fanned_out
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from radt.experiments.provenance import machine
 from radt.files import atomic_write
+from radt.runs.provenance import machine
 from radt.version import code_version
 
 Tally = Callable[[Mapping[str, int]], None]

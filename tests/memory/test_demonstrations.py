@@ -17,8 +17,6 @@ import torch
 from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import save_checkpoint
 from radt.envs import SUITES
-from radt.experiments import demonstrations as experiment
-from radt.experiments import questions
 from radt.icl import in_context_learning
 from radt.loading import Loaded
 from radt.memory.demonstrations import (
@@ -33,6 +31,8 @@ from radt.memory.folder.store import FolderStore
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
 from radt.methods import Method
+from radt.runs import demonstrations as experiment
+from radt.runs import questions
 from tests.contracts.method import build_method, card_of, toy_dataset
 from tests.toys import TOY_GRID, TOY_REACH
 

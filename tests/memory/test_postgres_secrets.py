@@ -18,10 +18,10 @@ from radt.api import preset
 from radt.cli import main
 from radt.commands.doctor import check_server, run_test
 from radt.engine.on_ray import _shared_environment
-from radt.experiments.provenance import machine
 from radt.memory.identity import StoreError
 from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.store import open_store
+from radt.runs.provenance import machine
 from tests.memory.faults import WHO
 from tests.memory.postgres import (
     DATABASE,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from radt.config import compose, overrides
-from radt.experiments.presets import preset_layers
+from radt.runs.presets import preset_layers
 
 ENV = "dark-room-10x10"
 VARIANT = "dark-room-10x10-slip"

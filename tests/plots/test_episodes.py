@@ -10,9 +10,6 @@ from PIL import Image
 from radt.agent import Agent, Target
 from radt.config import RunConfig, compose, overrides
 from radt.envs.suite import SUITES
-from radt.experiments.evaluate import Trials, roll_out
-from radt.experiments.presets import preset_layers
-from radt.experiments.run import Run
 from radt.icl import env_seed
 from radt.methods import METHODS, Method
 from radt.plots.episodes import (
@@ -24,6 +21,9 @@ from radt.plots.episodes import (
     take_picture,
     trials_gif,
 )
+from radt.runs.evaluate import Trials, roll_out
+from radt.runs.presets import preset_layers
+from radt.runs.run import Run
 from radt.track import Tracker
 from tests.toys import TOY_REACH
 

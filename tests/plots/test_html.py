@@ -13,7 +13,6 @@ import pytest
 from markupsafe import Markup
 from matplotlib.colors import to_rgb
 
-from radt.experiments.run import Run
 from radt.plots import html
 from radt.plots.comparison import write_comparison
 from radt.plots.html import Section, inline, page, to_html, write_html
@@ -21,9 +20,10 @@ from radt.plots.records import DATA, RecordError
 from radt.plots.report import config_parts, data_text, write_report
 from radt.plots.source import DataFacts, data_facts, keep_data_facts
 from radt.plots.style import LOOKS, SPARE_COLOURS, Picture
+from radt.runs.run import Run
 from tests.contracts.method import toy_dataset
-from tests.experiments.small import small_config, use_toys
 from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
+from tests.runs.small import small_config, use_toys
 from tests.toys import TOY_GRID
 
 EVIL = "<script>alert(1)</script>"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from radt.config import compose, from_json, overrides
-from radt.experiments.presets import preset_layers
 from radt.plots.comparison import write_comparison
 from radt.plots.report import command, median_task, run_title, training_table, write_report
+from radt.runs.presets import preset_layers
 from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
 
 

@@ -15,8 +15,8 @@ from radt.agent import Agent, Target
 from radt.checkpoint import save_checkpoint
 from radt.envs.dark_room import DarkRoomSuite, Room
 from radt.envs.suite import TaskSuite
-from radt.experiments.trace import tracing
 from radt.icl import in_context_learning
+from radt.runs.trace import tracing
 from radt.viewer.library import Library
 from radt.viewer.security import Key
 from radt.viewer.server import Rooms, build_app, listen

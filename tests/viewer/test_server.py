@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from radt.experiments.trace import read_contents, read_trial
+from radt.runs.trace import read_contents, read_trial
 from radt.viewer.library import Library
 from radt.viewer.live import Conversation
 from radt.viewer.security import Key

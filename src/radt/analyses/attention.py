@@ -40,12 +40,12 @@ from radt.analyses.shared import (
     sum_by_cell,
 )
 from radt.envs.suite import success_threshold
-from radt.experiments.evaluate import Trials
 from radt.methods import Method
 from radt.metrics import Interval
 from radt.model.attention_weights import attention_to_steps
 from radt.model.policy import DecisionTransformer
 from radt.plots import style
+from radt.runs.evaluate import Trials
 from radt.track import Tracker
 from radt.trajectory import Batch, Trajectory
 

@@ -30,9 +30,9 @@ from radt.analyses.shared import (
     over_tasks,
     percent,
 )
-from radt.experiments.run import RunError
 from radt.metrics import Interval
 from radt.plots import style
+from radt.runs.run import RunError
 from radt.trajectory import Trajectory
 
 TAIL = 0.25  # of the longest trial: for so long at least it is stuck

@@ -29,11 +29,11 @@ from radt.analyses.shared import (
     record_trials,
     retrieving,
 )
-from radt.experiments.evaluate import Trials
 from radt.memory.memory import Memory
 from radt.methods import Method
 from radt.metrics import Interval
 from radt.plots import style
+from radt.runs.evaluate import Trials
 from radt.track import Tracker
 from radt.trajectory import Retrieval
 

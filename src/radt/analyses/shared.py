@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from radt.agent import Agent
 from radt.envs.render import Cell, GridView
 from radt.envs.suite import DrawnSuite, success_threshold
-from radt.experiments.evaluate import Trials, roll_out
-from radt.experiments.run import RunError
 from radt.files import atomic_write
 from radt.icl import Observer
 from radt.methods import Method
 from radt.methods.ra_dt import RADT
 from radt.metrics import Interval, crossed_interval
 from radt.plots.style import FAINT, INK, PALE
+from radt.runs.evaluate import Trials, roll_out
+from radt.runs.run import RunError
 from radt.track import Tracker
 from radt.trajectory import Trajectory
 from radt.version import code_version

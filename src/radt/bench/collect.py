@@ -25,9 +25,9 @@ from radt.collect.rollout import LATE_EPISODES, late_return
 from radt.data import Dataset
 from radt.engine import LocalEngine, single_threaded
 from radt.envs.suite import SUITES, TaskSuite
-from radt.experiments.presets import usual_source
-from radt.experiments.run import RunError
 from radt.metrics import crossed_interval
+from radt.runs.presets import usual_source
+from radt.runs.run import RunError
 from radt.track import Tracker
 
 SAMPLED_TASKS = 8

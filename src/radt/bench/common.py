@@ -19,10 +19,10 @@ from torch import Tensor
 from radt.config import RunConfig
 from radt.data import Dataset, History, Manifest, write_history, write_manifest
 from radt.envs.suite import TaskSuite
-from radt.experiments.provenance import machine
-from radt.experiments.run import Run, build_for
 from radt.memory.embed import Embedder
 from radt.methods import METHODS, Method
+from radt.runs.provenance import machine
+from radt.runs.run import Run, build_for
 from radt.track import Tracker
 from radt.trajectory import Batch
 from radt.version import code_version

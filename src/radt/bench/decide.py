@@ -29,11 +29,11 @@ from radt.bench.common import Clock, make_table, tracked, untrained_method, with
 from radt.config import Budget
 from radt.costs import random_trial, warm_actor
 from radt.envs.suite import SUITES
-from radt.experiments.run import RunError
 from radt.icl import in_context_learning
 from radt.loading import Loaded, load, shipped
 from radt.memory.embed import Embedder, IncrementalEmbedder
 from radt.methods import Actor, Method
+from radt.runs.run import RunError
 from radt.trajectory import Batch, Trajectory
 
 FORWARD = "forward alone"  # the policy without a memory, over every token

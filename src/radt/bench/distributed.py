@@ -37,8 +37,8 @@ from radt.costs import count_parameters
 from radt.data import Dataset
 from radt.distributed import joined_group
 from radt.envs.suite import SUITES
-from radt.experiments.run import RunError
 from radt.learn import learn
+from radt.runs.run import RunError
 from radt.track import Tracker
 
 WARM_UP = 2  # updates that are not timed

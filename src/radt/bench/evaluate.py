@@ -18,9 +18,9 @@ from rich.table import Table
 from radt.bench import USUAL, EvaluateArguments, Resources
 from radt.bench.common import make_table, tracked, with_provenance
 from radt.envs.suite import SUITES, TaskSuite
-from radt.experiments.run import RunError
 from radt.icl import env_seed, in_context_learning
 from radt.loading import Loaded, load, shipped
+from radt.runs.run import RunError
 
 
 def bench_evaluate(

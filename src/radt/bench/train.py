@@ -32,11 +32,11 @@ from radt.costs import count_parameters, count_targets, tokens_per_decision
 from radt.data import Dataset
 from radt.distributed import take_rows
 from radt.envs.suite import SUITES
-from radt.experiments.run import RunError
 from radt.learn import optimiser
 from radt.memory.language import LanguageOptions
 from radt.memory.language_model import LanguageModelError
 from radt.methods import METHODS
+from radt.runs.run import RunError
 
 COMPARED = ("ra-dt", "ad")  # the ratio is the first's sequences/s over the second's
 Speed = dict[str, Any]  # of one method in one environment, see `time_method`

@@ -13,8 +13,8 @@ from radt.commands.flags import ComputingVerb
 
 if TYPE_CHECKING:
     from radt.analyses.shared import Finding
-    from radt.experiments.evaluate import Trials
     from radt.loading import Loaded
+    from radt.runs.evaluate import Trials
     from radt.track import Tracker
 
 
@@ -36,10 +36,10 @@ class Analysis(ComputingVerb):
     def load(self, source: Path | None) -> tuple[Loaded, Trials]:
         """Load a run, a checkpoint or the shipped weights, and say what is rolled out again."""
         from radt.envs.suite import SUITES
-        from radt.experiments.compare import read_config
-        from radt.experiments.evaluate import Trials, trials_of
-        from radt.experiments.run import Run, RunError
         from radt.loading import load, shipped
+        from radt.runs.compare import read_config
+        from radt.runs.evaluate import Trials, trials_of
+        from radt.runs.run import Run, RunError
 
         if self.trials < 1:
             raise RunError(f"--trials must be at least 1, not {self.trials}")
@@ -52,7 +52,7 @@ class Analysis(ComputingVerb):
 
     def place(self, name: str, source: Path | None) -> Path:
         """Say where the picture goes."""
-        from radt.experiments.run import RunError
+        from radt.runs.run import RunError
 
         folder = source if source is not None and source.is_dir() else Path()
         path = self.out or folder / f"{name}.png"
@@ -101,7 +101,7 @@ class AttentionVerb(OneRun):
         self.tell(analyse_attention(loaded.method, trials, path, steps, self.tracker))
 
     def _steps(self, horizon: int) -> tuple[int, ...]:
-        from radt.experiments.run import RunError
+        from radt.runs.run import RunError
 
         words = [word.strip() for word in self.steps.split(",") if word.strip()]
         known = [int(word) for word in words if word.isdecimal() and 1 <= int(word) <= horizon]

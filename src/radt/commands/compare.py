@@ -14,7 +14,7 @@ from radt.errors import RunError
 
 if TYPE_CHECKING:
     from radt.commands.compare_work import News
-    from radt.experiments.compare import Comparison
+    from radt.runs.compare import Comparison
 
 METHODS = "dt,ad,dpt,ra-dt,ra-dt+,ra-dt-lm"
 
@@ -55,7 +55,7 @@ class CompareVerb(EngineVerb):
     def execute(self) -> None:
         """Compare, or plan to."""
         from radt.commands.compare_work import show_entries, work
-        from radt.experiments.compare import entries_of, hours
+        from radt.runs.compare import entries_of, hours
 
         comparison = self._comparison()
         entries = entries_of(comparison)
@@ -76,7 +76,7 @@ class CompareVerb(EngineVerb):
 
     def _comparison(self) -> Comparison:
         from radt.distributed import current_group
-        from radt.experiments.compare import Comparison
+        from radt.runs.compare import Comparison
 
         if self.env is None:
             raise RunError("say which environment, e.g. dark-room-10x10; `radt envs` lists them")

@@ -15,7 +15,10 @@ from radt.api import BusyError, collect, run
 from radt.commands.flags import Common, duration, plain_columns, say
 from radt.engine import Engine, LocalEngine
 from radt.errors import RadtError, RunError
-from radt.experiments.compare import (
+from radt.metrics import decimals
+from radt.plots.comparison import write_comparison, write_equal_time_alone
+from radt.plots.tables import BASE
+from radt.runs.compare import (
     Comparison,
     Entry,
     complete,
@@ -25,10 +28,7 @@ from radt.experiments.compare import (
     publish_run,
     to_collect,
 )
-from radt.experiments.run import RESULT
-from radt.metrics import decimals
-from radt.plots.comparison import write_comparison, write_equal_time_alone
-from radt.plots.tables import BASE
+from radt.runs.run import RESULT
 
 
 @dataclass

@@ -42,7 +42,7 @@ def find_dataset(name: str) -> Path:
 def usual_dataset(env: str) -> Path:
     """Return the folder that `radt collect` makes when nothing else is said."""
     from radt.api import preset
-    from radt.experiments.run import dataset_path
+    from radt.runs.run import dataset_path
 
     return dataset_path(preset(env))
 

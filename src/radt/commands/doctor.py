@@ -61,7 +61,7 @@ def machine_values() -> dict[str, Any]:
     import psutil
     import torch
 
-    from radt.experiments.provenance import machine
+    from radt.runs.provenance import machine
 
     return {
         **machine(),
@@ -142,10 +142,10 @@ def check_run() -> str:
     from radt.collect import record_histories
     from radt.data import Dataset
     from radt.envs.suite import SUITES
-    from radt.experiments.evaluate import evaluate_run
-    from radt.experiments.provenance import Stopwatch
-    from radt.experiments.run import Run
-    from radt.experiments.train import train_run
+    from radt.runs.evaluate import evaluate_run
+    from radt.runs.provenance import Stopwatch
+    from radt.runs.run import Run
+    from radt.runs.train import train_run
 
     config = preset("dark-room-10x10", "ra-dt+", "smoke", "learn.evaluate_every=0")
     with tempfile.TemporaryDirectory(prefix="radt-doctor-") as name:

@@ -103,7 +103,7 @@ class DiffVerb(Verb):
     def execute(self) -> None:
         """Compare and print."""
         from radt.decode import differences
-        from radt.experiments.compare import config_file, read_config
+        from radt.runs.compare import config_file, read_config
 
         first, second = (read_config(path).to_json() for path in (self.first, self.second))
         changes = differences(first, second, (f"in {self.first}", f"in {self.second}"))

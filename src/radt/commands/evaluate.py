@@ -20,8 +20,8 @@ from radt.metrics import decimals, late_score, return_after_success, solved_by
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from radt.experiments.evaluate import Trials
     from radt.loading import Loaded
+    from radt.runs.evaluate import Trials
 
 TRIALS = (1, 5, 10, 20, 40)
 FILES = (
@@ -62,11 +62,11 @@ class EvaluateVerb(EngineVerb):
 
     def execute(self) -> None:
         """Evaluate, write the record and show it."""
-        from radt.experiments.evaluate import result_record, roll_out
-        from radt.experiments.shares import shared
-        from radt.experiments.trace import tracing
         from radt.files import atomic_write
         from radt.loading import load, method_at
+        from radt.runs.evaluate import result_record, roll_out
+        from radt.runs.shares import shared
+        from radt.runs.trace import tracing
         from radt.track import Tracker
 
         if self._completes_a_run():
@@ -100,7 +100,7 @@ class EvaluateVerb(EngineVerb):
 
     def _complete(self) -> None:
         from radt.api import evaluate, report
-        from radt.experiments.compare import read_config
+        from radt.runs.compare import read_config
 
         config = read_config(self.source)
         quiet, device = self.common.quiet, self.common.device
@@ -112,8 +112,8 @@ class EvaluateVerb(EngineVerb):
     def _trials(self, loaded: Loaded) -> Trials:
         """Say what is rolled out; a run's own number of trials is the usual one."""
         from radt.envs.suite import SUITES
-        from radt.experiments.compare import read_config
-        from radt.experiments.evaluate import Trials
+        from radt.runs.compare import read_config
+        from radt.runs.evaluate import Trials
 
         suite, count = SUITES[self.env or loaded.card.env], self.trials
         if suite.spaces != loaded.card.spaces:
@@ -132,7 +132,7 @@ class EvaluateVerb(EngineVerb):
 
     def _free_place(self, trials: Trials) -> Path:
         """Name the result after all that makes it differ from another one beside it."""
-        from radt.experiments.run import CHECKPOINT
+        from radt.runs.run import CHECKPOINT
 
         folder, weights = self.source, ""
         if not folder.is_dir():

@@ -159,7 +159,7 @@ class RunWords(Verb):
     def layers(self) -> list[Layer]:
         """Return the layers of the run's config, the last one winning."""
         from radt.config import Layer, overrides
-        from radt.experiments.presets import preset_layers
+        from radt.runs.presets import preset_layers
 
         file = {} if self.config is None else read_values(self.config)
         given = {"env": self.env, "method": self.method, "budget": self.budget, "seed": self.seed}

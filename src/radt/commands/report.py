@@ -32,9 +32,9 @@ class ReportVerb(Verb):
 
     def execute(self) -> None:
         """Join and say where the page is."""
-        from radt.experiments.run import RunError
         from radt.plots.html import REPORT
         from radt.plots.join import write_joined
+        from radt.runs.run import RunError
 
         if not self.folders:
             raise RunError("say which folders, e.g. radt report runs/x results/dark-room-10x10")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from radt.config import RunConfig
-    from radt.experiments.plan import Phase
+    from radt.runs.plan import Phase
     from radt.track import Sink
 
 
@@ -79,8 +79,8 @@ class RunVerb(EngineVerb, Tracked):
         from radt.api import TRACE, run
         from radt.commands.evaluate import show_result
         from radt.distributed import current_group
-        from radt.experiments.plan import plan_run
-        from radt.experiments.run import RESULT
+        from radt.runs.plan import plan_run
+        from radt.runs.run import RESULT
 
         config, _ = self.compose()
         out = self.folder(config)

@@ -10,13 +10,13 @@ from typing import Any
 
 from radt.data import Dataset, Manifest, card, render
 from radt.decode import leaves
-from radt.experiments.compare import any_config
-from radt.experiments.run import RESULT, collect_command
 from radt.hub.repository import LOCAL, HubError, Listing
 from radt.plots.records import read_record
 from radt.plots.report import command, config_parts, provenance, run_title
 from radt.plots.source import DataFacts, data_facts
 from radt.plots.tables import markdown, method_table, plain_table, row_in_words
+from radt.runs.compare import any_config
+from radt.runs.run import RESULT, collect_command
 
 LICENCE = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
 TAGS = ("radt", "in-context-learning", "decision-transformer")

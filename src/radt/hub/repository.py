@@ -18,9 +18,9 @@ from typing import Any, Literal, TypeAlias
 
 from radt.data.manifest import MANIFEST, check_name_and_hash
 from radt.errors import RadtError
-from radt.experiments.run import CHECKPOINT, RESULT
 from radt.files import atomic_write, sha256
 from radt.plots.records import DATA
+from radt.runs.run import CHECKPOINT, RESULT
 
 FORMAT = 1
 CONTENTS, CARD = "radt.json", "README.md"

@@ -14,7 +14,6 @@ from radt.data import home, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.data.store import open_task
 from radt.decode import decode
-from radt.experiments.run import CHECKPOINT, RESULT
 from radt.hub.cards import write_card
 from radt.hub.repository import (
     CARD,
@@ -30,6 +29,7 @@ from radt.hub.repository import (
     open_repository,
 )
 from radt.plots.records import DATA, read_record
+from radt.runs.run import CHECKPOINT, RESULT
 from radt.version import code_version
 
 BESIDE = {CONTENTS, CARD, ".gitattributes"}  # in a repository, but no part of what is pulled

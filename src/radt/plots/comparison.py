@@ -11,9 +11,6 @@ from typing import Any
 
 from radt.config import from_json
 from radt.decode import leaves
-from radt.experiments.compare import any_config
-from radt.experiments.presets import changed
-from radt.experiments.run import RESULT, Run, dataset_path
 from radt.files import atomic_write
 from radt.methods import METHODS
 from radt.metrics import Estimate, Interval
@@ -45,6 +42,9 @@ from radt.plots.tables import (
     returns_tables,
     row_in_words,
 )
+from radt.runs.compare import any_config
+from radt.runs.presets import changed
+from radt.runs.run import RESULT, Run, dataset_path
 
 NAME = "compare"  # of the table's, the picture's and the numbers' files
 SAID_BY_ROWS = ("method", "seed")  # not told as differences

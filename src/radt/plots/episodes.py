@@ -19,10 +19,10 @@ from PIL import Image, ImageDraw, ImageFont
 
 from radt.agent import Agent, Target
 from radt.envs.render import AGENT, FLOOR, START, GridView, draw_grid
-from radt.experiments.run import Run
 from radt.files import atomic_write
 from radt.icl import env_seed
 from radt.methods import Method
+from radt.runs.run import Run
 
 PANEL, MARGIN, CAPTION = 240, 12, 30  # pixels
 MOST_FRAMES = 60

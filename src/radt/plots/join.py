@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from radt.experiments.run import RESULT
 from radt.plots.comparison import NAME, comparison_section, comparison_text, run_of
 from radt.plots.html import Section, write_html
 from radt.plots.records import Record, RecordError, check_comparable, read_record
 from radt.plots.report import run_section
 from radt.plots.tables import method_table
+from radt.runs.run import RESULT
 
 
 @dataclass(frozen=True)

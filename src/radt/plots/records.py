@@ -16,12 +16,12 @@ from radt.checkpoint import read_header
 from radt.config import TRAINING_TASKS
 from radt.envs.suite import SUITES
 from radt.errors import RadtError
-from radt.experiments.presets import usual_source
-from radt.experiments.run import CHECKPOINT
 from radt.methods import METHODS
 from radt.metrics import decimals
 from radt.old_names import translated
 from radt.plots.style import in_order
+from radt.runs.presets import usual_source
+from radt.runs.run import CHECKPOINT
 
 Record = Mapping[str, Any]  # one `icl.json`
 LEARNED_TASKS = "tasks that were learned from"

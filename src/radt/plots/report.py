@@ -13,11 +13,6 @@ import numpy as np
 from radt.config import RunConfig
 from radt.data import render
 from radt.decode import leaves
-from radt.experiments.compare import any_config
-from radt.experiments.evaluate import load_trained
-from radt.experiments.presets import changed, in_flags
-from radt.experiments.provenance import read_log, validations
-from radt.experiments.run import CHECKPOINT, RESULT, Run, collect_command
 from radt.methods import METHODS
 from radt.metrics import late_score
 from radt.plots.curves import icl_pictures
@@ -27,6 +22,11 @@ from radt.plots.records import Record, digits_of, read_record, titled
 from radt.plots.source import DataFacts, data_facts, keep_data_facts, source_picture
 from radt.plots.style import Picture
 from radt.plots.tables import markdown, method_table, plain_table, row_in_words
+from radt.runs.compare import any_config
+from radt.runs.evaluate import load_trained
+from radt.runs.presets import changed, in_flags
+from radt.runs.provenance import read_log, validations
+from radt.runs.run import CHECKPOINT, RESULT, Run, collect_command
 
 CURVE, GIF, SUMMARY = "curve", "trials.gif", "summary.md"
 MARKS = 5  # rows of the training table where there was no validation

@@ -18,13 +18,13 @@ from radt.data import DataError, Dataset, DatasetCard, Manifest, card
 from radt.data.manifest import MANIFEST
 from radt.decode import DecodeError, decode
 from radt.envs.suite import SUITES
-from radt.experiments.run import dataset_path
 from radt.files import atomic_write
 from radt.methods import METHODS
 from radt.metrics import decimals
 from radt.old_names import translated
 from radt.plots.records import DATA
 from radt.plots.style import OPTIMUM, SPARE_COLOURS, End, Picture, name_ends, plain_axes
+from radt.runs.run import dataset_path
 
 POINTS = 50
 LEARNED = 0.5  # of a task's best return, in the last tenth of its history

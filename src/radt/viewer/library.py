@@ -18,10 +18,10 @@ import numpy as np
 
 from radt.checkpoint import CheckpointError
 from radt.envs.suite import SUITES, TaskSuite
-from radt.experiments.run import CHECKPOINT
-from radt.experiments.trace import Contents, TraceError, read_contents, read_trial
 from radt.loading import WEIGHTS, Loaded, load, shipped
 from radt.registry import UnknownNameError
+from radt.runs.run import CHECKPOINT
+from radt.runs.trace import Contents, TraceError, read_contents, read_trial
 from radt.viewer.scene import Scene, action_names
 
 DEEPEST, MOST_FOLDERS = 4, 2000

@@ -21,10 +21,10 @@ from radt.decode import DecodeError, decode
 from radt.envs.dark_room import PICKED, goal_cells_of, pick, pickable
 from radt.envs.suite import TaskSuite
 from radt.errors import RadtError
-from radt.experiments.step_recorder import RecordedSteps, StepRecorder
 from radt.icl import env_seed
 from radt.loading import Loaded
 from radt.registry import UnknownNameError
+from radt.runs.step_recorder import RecordedSteps, StepRecorder
 from radt.viewer.library import Library, suites_for
 from radt.viewer.scene import Scene, action_names
 

@@ -3,7 +3,7 @@
 The same tasks, trials and random numbers each time; nothing is trained. A method that has no
 exploration bonus is given that of `ra-dt+`, to tell what it would bring to others.
 
-    python -m radt.experiments.controls --env dark-room-10x10 --weights RUN [--out FILE]
+    python -m radt.runs.controls --env dark-room-10x10 --weights RUN [--out FILE]
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from torch import Tensor
 from radt.checkpoint import untrained
 from radt.envs.suite import success_threshold
 from radt.errors import RunError
-from radt.experiments.evaluate import roll_out
-from radt.experiments.questions import read_weights, scores, weights_file, write_answer
 from radt.methods import METHODS, Method
 from radt.methods.exploration import ExplorationBonus
 from radt.methods.method import Actor
 from radt.methods.trials import RunningTrials
 from radt.metrics import return_after_success, solved_by
+from radt.runs.evaluate import roll_out
+from radt.runs.questions import read_weights, scores, weights_file, write_answer
 from radt.track import Tracker
 
 COUNTS = {"count_bonus": 24.0, "revisit_penalty": 24.0}  # the weights of ra-dt+

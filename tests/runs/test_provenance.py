@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from radt.experiments import provenance
-from radt.experiments.provenance import Stopwatch
+from radt.runs import provenance
+from radt.runs.provenance import Stopwatch
 
 
 def test_a_machine_is_described_and_not_named() -> None:

@@ -25,9 +25,11 @@ from radt.data import Dataset
 from radt.decode import decode
 from radt.envs.suite import SUITES
 from radt.errors import RunError
-from radt.experiments.plan import Phase, plan_run
-from radt.experiments.presets import preset_layers
-from radt.experiments.provenance import (
+from radt.files import atomic_write
+from radt.methods import METHODS, build_method
+from radt.runs.plan import Phase, plan_run
+from radt.runs.presets import preset_layers
+from radt.runs.provenance import (
     Line,
     Stopwatch,
     machine,
@@ -35,10 +37,8 @@ from radt.experiments.provenance import (
     read_log,
     updates_per_second,
 )
-from radt.experiments.run import RESULT, Run, build_for, conflicts, dataset_path, outcome_values
-from radt.experiments.train import train_run
-from radt.files import atomic_write
-from radt.methods import METHODS, build_method
+from radt.runs.run import RESULT, Run, build_for, conflicts, dataset_path, outcome_values
+from radt.runs.train import train_run
 from radt.spaces import TaskSpaces
 from radt.version import code_version
 

@@ -13,8 +13,8 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from radt.agent import Agent, Target
-from radt.experiments.trace import Trace, TraceError, read_contents, read_trial
 from radt.icl import in_context_learning
+from radt.runs.trace import Trace, TraceError, read_contents, read_trial
 from radt.trajectory import Verdict
 from tests.contracts.method import OPTIONS, build_method
 from tests.contracts.unequal import SPACES, diaries, unequal_envs

@@ -10,10 +10,10 @@ import pytest
 from radt import preset
 from radt.config import from_json
 from radt.envs.suite import SUITES
-from radt.experiments import tuning
-from radt.experiments.evaluate import Trials
-from radt.experiments.provenance import Stopwatch
 from radt.icl import ICLResult
+from radt.runs import tuning
+from radt.runs.evaluate import Trials
+from radt.runs.provenance import Stopwatch
 
 ENV = "dark-room-10x10"
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from radt.data import Dataset
-from radt.experiments import evaluate as evaluation
-from radt.experiments.evaluate import evaluate_run
-from radt.experiments.provenance import Stopwatch, measured
-from radt.experiments.run import Run, RunError, collect
-from radt.experiments.trace import tracing
-from radt.experiments.train import train_run
 from radt.memory.language import flush_embeddings
 from radt.methods import METHODS, Method
-from tests.experiments.small import assert_same_tensors, small_config, use_toys
+from radt.runs import evaluate as evaluation
+from radt.runs.evaluate import evaluate_run
+from radt.runs.provenance import Stopwatch, measured
+from radt.runs.run import Run, RunError, collect
+from radt.runs.trace import tracing
+from radt.runs.train import train_run
+from tests.runs.small import assert_same_tensors, small_config, use_toys
 from tests.toys import TOY_GRID
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radt.experiments.step_recorder import fit_map
+from radt.runs.step_recorder import fit_map
 
 
 def clusters(seed: int = 0) -> torch.Tensor:

@@ -10,13 +10,13 @@ import pytest
 from radt.checkpoint import load_checkpoint
 from radt.config import TRAINING_TASKS
 from radt.data import Dataset
-from radt.experiments.compare import Comparison
-from radt.experiments.evaluate import trials_of
-from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import Run, dataset_path, known_tasks
-from radt.experiments.train import train_run
+from radt.runs.compare import Comparison
+from radt.runs.evaluate import trials_of
+from radt.runs.provenance import Stopwatch
+from radt.runs.run import Run, dataset_path, known_tasks
+from radt.runs.train import train_run
 from tests.contracts.method import toy_dataset
-from tests.experiments.small import small_config, use_toys
+from tests.runs.small import small_config, use_toys
 from tests.toys import TOY_GRID
 
 

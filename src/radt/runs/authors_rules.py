@@ -4,7 +4,7 @@ Their code takes AD's best action where it samples RA-DT's, and leaves attention
 acts. Here trained runs of AD roll out the same trials under our rule and under theirs, one
 change at a time; nothing is trained.
 
-    python -m radt.experiments.authors_rules runs/dark-room-10x10/ad-seed0 ... --out FILE
+    python -m radt.runs.authors_rules runs/dark-room-10x10/ad-seed0 ... --out FILE
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import torch
 import tyro
 
 from radt.agent import ActionRule
-from radt.experiments.compare import read_config
-from radt.experiments.evaluate import load_trained, roll_out, trials_of
-from radt.experiments.questions import scores, write_answer
-from radt.experiments.run import Run
 from radt.methods import Method
 from radt.methods.ad import AD
 from radt.model.attention import SelfAttention
+from radt.runs.compare import read_config
+from radt.runs.evaluate import load_trained, roll_out, trials_of
+from radt.runs.questions import scores, write_answer
+from radt.runs.run import Run
 from radt.track import Tracker
 
 DROPOUT = 0.1  # of attention, in the authors' fused path

@@ -25,9 +25,9 @@ from radt.costs import measure_cost
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
 from radt.decode import decode
-from radt.experiments.run import Run, dataset_path
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
+from radt.runs.run import Run, dataset_path
 
 BEAT = 5.0  # seconds between two times that a running phase is written down
 LOG = "log.jsonl"

@@ -15,10 +15,10 @@ from radt.costs import tokens_per_step
 from radt.data.manifest import MANIFEST
 from radt.data.store import home
 from radt.envs.suite import SUITES
-from radt.experiments.run import CHECKPOINT, RESULT, Run, dataset_path
 from radt.memory.language import LanguageOptions
 from radt.methods import METHODS, Method
 from radt.methods.method import blueprint
+from radt.runs.run import CHECKPOINT, RESULT, Run, dataset_path
 
 # Measured on two CPU cores with Dark-Room 10x10 at laptop budget; another machine differs, the
 # order of magnitude holds. Times of networks grow with parameters x tokens x examples.

@@ -3,7 +3,7 @@
 The paper's first item of future work. The episodes come from an oracle of the environment, since
 the data hold none of the unseen tasks; nothing is trained.
 
-    python -m radt.experiments.demonstrations runs/x ... --out results/memory/demonstrations.json
+    python -m radt.runs.demonstrations runs/x ... --out results/memory/demonstrations.json
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 import tyro
 
 from radt.errors import RunError
-from radt.experiments.evaluate import optima, roll_out
-from radt.experiments.questions import read_weights, write_answer
 from radt.memory.demonstrations import from_oracle
+from radt.runs.evaluate import optima, roll_out
+from radt.runs.questions import read_weights, write_answer
 from radt.track import Tracker
 
 

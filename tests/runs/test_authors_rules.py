@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from radt import api
-from radt.experiments.authors_rules import WAYS, dropped, main
 from radt.methods.ad import AD
+from radt.runs.authors_rules import WAYS, dropped, main
 from tests.contracts.method import build_method
-from tests.experiments.small import small_config, use_toys
+from tests.runs.small import small_config, use_toys
 from tests.toys import TOY_GRID
 
 

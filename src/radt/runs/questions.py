@@ -16,12 +16,12 @@ from radt.agent import ActionRule
 from radt.checkpoint import Card, load_checkpoint
 from radt.decode import decode
 from radt.envs.suite import SUITES
-from radt.experiments.evaluate import Trials
-from radt.experiments.provenance import machine
-from radt.experiments.run import CHECKPOINT
 from radt.files import atomic_write
 from radt.methods import Method
 from radt.metrics import crossed_interval, improvement, late_score
+from radt.runs.evaluate import Trials
+from radt.runs.provenance import machine
+from radt.runs.run import CHECKPOINT
 from radt.version import code_version
 
 

@@ -12,12 +12,12 @@ import pytest
 from radt import api, cli
 from radt.commands import compare_work
 from radt.commands.compare_work import time_left
-from radt.experiments import compare as pacing
-from radt.experiments.compare import Comparison, Pace, entry, fitting_updates, publish_run
-from radt.experiments.provenance import trials_per_second, updates_per_second, validations
-from radt.experiments.run import RESULT, RunError
 from radt.files import locked
-from tests.experiments.small import use_toys
+from radt.runs import compare as pacing
+from radt.runs.compare import Comparison, Pace, entry, fitting_updates, publish_run
+from radt.runs.provenance import trials_per_second, updates_per_second, validations
+from radt.runs.run import RESULT, RunError
+from tests.runs.small import use_toys
 from tests.toys import TOY_GRID
 
 SETS = (

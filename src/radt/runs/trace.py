@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from radt.agent import Agent
 from radt.errors import RadtError
-from radt.experiments.step_recorder import RecordedSteps, StepRecorder
 from radt.old_names import translated
+from radt.runs.step_recorder import RecordedSteps, StepRecorder
 from radt.trajectory import Verdict
 
 VERSION = 2

@@ -3,7 +3,7 @@
 A try trains on four fifths of the training tasks and is scored on the rest; evaluation tasks are
 never touched. Each score becomes one line of `results/tuning.jsonl`.
 
-    python -m radt.experiments.tuning --env dark-room-10x10 --method ra-dt+ --set learn.updates=1000
+    python -m radt.runs.tuning --env dark-room-10x10 --method ra-dt+ --set learn.updates=1000
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from radt.checkpoint import load_checkpoint
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.envs.suite import success_threshold
-from radt.experiments.evaluate import Trials, load_trained, roll_out, trials_of
-from radt.experiments.presets import preset_layers
-from radt.experiments.provenance import Stopwatch
-from radt.experiments.questions import scores
-from radt.experiments.run import Run, build_for, collect
-from radt.experiments.train import train_run
 from radt.icl import ICLResult
 from radt.methods import Method
 from radt.metrics import return_after_success, solved_by
+from radt.runs.evaluate import Trials, load_trained, roll_out, trials_of
+from radt.runs.presets import preset_layers
+from radt.runs.provenance import Stopwatch
+from radt.runs.questions import scores
+from radt.runs.run import Run, build_for, collect
+from radt.runs.train import train_run
 from radt.track import Tracker
 from radt.version import code_version
 

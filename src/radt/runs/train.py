@@ -8,9 +8,13 @@ from pathlib import Path
 
 from radt.checkpoint import save_checkpoint
 from radt.data import Dataset
-from radt.experiments.evaluate import validate
-from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import (
+from radt.learn import learn
+from radt.memory.language import flush_embeddings
+from radt.methods import METHODS, Method
+from radt.methods.dt import DT, DTOptions
+from radt.runs.evaluate import validate
+from radt.runs.provenance import Stopwatch
+from radt.runs.run import (
     CHECKPOINT,
     Run,
     build_for,
@@ -19,10 +23,6 @@ from radt.experiments.run import (
     keep_threads,
     to_device,
 )
-from radt.learn import learn
-from radt.memory.language import flush_embeddings
-from radt.methods import METHODS, Method
-from radt.methods.dt import DT, DTOptions
 from radt.track import Tracker
 
 EMBEDDER_STATE = "embedder.safetensors"

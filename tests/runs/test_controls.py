@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from radt.checkpoint import load_checkpoint, untrained
-from radt.experiments.controls import controls, main
-from radt.experiments.run import RunError
 from radt.loading import shipped
+from radt.runs.controls import controls, main
+from radt.runs.run import RunError
 from tests.contracts.method import build_method, roll_out
 from tests.toys import TOY_GRID
 

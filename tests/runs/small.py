@@ -12,10 +12,10 @@ from radt.checkpoint import read_tensors
 from radt.config import Layer, RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.envs.suite import SUITES
-from radt.experiments.presets import preset_layers
-from radt.experiments.provenance import Stopwatch
-from radt.experiments.run import Run, collect
-from radt.experiments.train import train_run
+from radt.runs.presets import preset_layers
+from radt.runs.provenance import Stopwatch
+from radt.runs.run import Run, collect
+from radt.runs.train import train_run
 from tests.memory.tiny_language import tiny_folder
 from tests.toys import TOY_GRID
 

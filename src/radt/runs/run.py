@@ -23,11 +23,11 @@ from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
 from radt.envs.suite import SUITES, TaskSuite
 from radt.errors import RunError as RunError
-from radt.experiments.presets import changed, in_flags, usual_recipe
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
 from radt.old_names import old_value, with_old_names
+from radt.runs.presets import changed, in_flags, usual_recipe
 from radt.track import JsonLines, Sink, Tracker
 from radt.version import code_version
 

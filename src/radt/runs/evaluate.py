@@ -15,8 +15,14 @@ from radt.checkpoint import load_checkpoint
 from radt.config import TRAINING_TASKS
 from radt.costs import count_parameters
 from radt.envs.suite import SUITES, TaskSuite, success_threshold
-from radt.experiments.provenance import Stopwatch, machine, measured
-from radt.experiments.run import (
+from radt.files import atomic_write
+from radt.icl import ICLResult, Observer, in_context_learning
+from radt.memory.language import flush_embeddings
+from radt.memory.memory import Memory
+from radt.methods import METHODS, Method
+from radt.metrics import late_score, return_after_success, solved_by
+from radt.runs.provenance import Stopwatch, machine, measured
+from radt.runs.run import (
     CHECKPOINT,
     RESULT,
     Run,
@@ -26,13 +32,7 @@ from radt.experiments.run import (
     known_tasks,
     to_device,
 )
-from radt.experiments.trace import Trace
-from radt.files import atomic_write
-from radt.icl import ICLResult, Observer, in_context_learning
-from radt.memory.language import flush_embeddings
-from radt.memory.memory import Memory
-from radt.methods import METHODS, Method
-from radt.metrics import late_score, return_after_success, solved_by
+from radt.runs.trace import Trace
 from radt.track import Tracker
 from radt.version import code_version
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from radt.engine import Engine, single_threaded
-from radt.experiments.evaluate import RollOut, Trials, roll_out
-from radt.experiments.run import RunError
 from radt.icl import ICLResult, Observer
 from radt.methods import Method
+from radt.runs.evaluate import RollOut, Trials, roll_out
+from radt.runs.run import RunError
 from radt.track import Tracker
 
 
