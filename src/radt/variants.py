@@ -1,0 +1,113 @@
+"""Rows of tables: a method, and what is changed about it.
+
+Two variants of one method can stand in one table. An arm of an ablation, a try of a tuning study
+and everything that is ours (`ra-dt+`) are variants: data, no code. Which rows there are, their
+order, colours and notes is said here and nowhere else; others register theirs from outside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from radt.errors import RadtError
+from radt.methods import METHODS
+from radt.registry import Registry, UnknownNameError
+
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._@=-]*")  # labels are names of folders, too
+
+
+class VariantError(RadtError, ValueError):
+    """A variant that cannot be; the message says how one is written."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row of a table."""
+
+    label: str
+    method: str  # a name in METHODS
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # nested as the config is
+    below_paper: Mapping[str, Any] = field(default_factory=dict)  # also, at smaller budgets
+    note: str = ""  # a sentence under tables
+    colour: str | None = None  # of its curves; None: a spare one
+    dashes: tuple[float, ...] = ()  # of the thin line of what learns nothing
+
+    def __post_init__(self) -> None:
+        if not PLAIN.fullmatch(self.label):
+            raise VariantError(
+                f"{self.label!r} is no label: it names folders, so use letters, digits and + . _ @ "
+                "= -, the first a letter or a digit"
+            )
+
+
+VARIANTS: Registry[Variant] = Registry("variants", "method or variant")
+
+
+def variant(name: str) -> Variant:
+    """Return a registered variant, or that of a method as it is."""
+    if name in VARIANTS.names():
+        return VARIANTS[name]
+    if name in METHODS.names():
+        return Variant(name, name)
+    raise UnknownNameError(VARIANTS.noun, name, variant_names())
+
+
+def variant_names() -> list[str]:
+    """Name all rows that can be asked for."""
+    return sorted({*VARIANTS.names(), *METHODS.names()})
+
+
+RA_DT_LM = {  # a language model is slow, so that repeated questions are asked and looked up
+    "embedder_name": "lm",
+    "options": {"training": {"query_offsets": (0, 25), "query_dropout": 0.0}},
+}
+FEWER_QUESTIONS = {
+    "options": {
+        "episode_every": 4,
+        "memory": {"retrieve_every": 10},
+        "training": {
+            "dedup": None,  # keys of one state lie closer than the bounds of learned ones
+            "cut_off": None,
+        },
+    }
+}
+RA_DT_PLUS = {
+    "options": {
+        "top_fraction": 0.4,
+        "count_bonus": 24.0,
+        "revisit_penalty": 24.0,
+        "model": {"return_to_go": False},
+        "memory": {
+            "store_above": 0.0,
+            "retrieve_every": 0,
+            "return_of": "chunk",
+            "alpha": 10.0,  # every trial begins alike, so that relevance only breaks ties
+        },
+    }
+}
+TWO_EPISODES = {"options": {"episode_gap": 1, "model": {"return_to_go": True}}}
+ORACLE = {"options": {"labels": "oracle"}}
+
+# Related methods have related colours; light and dark tell them apart for colour-blind readers, and
+# every line carries its name. References are grey.
+BUILT_IN = (  # in the order of tables
+    Variant("dt", "dt", below_paper={"options": {"top_fraction": 0.4}}, colour="#D55E00"),
+    Variant("dt-2ep", "ad", TWO_EPISODES, colour="#F0A04B"),
+    Variant("ad", "ad", colour="#009E73"),
+    Variant("dpt", "dpt", colour="#CC79A7"),
+    Variant("dpt-oracle", "dpt", ORACLE, colour="#7B2D5B"),
+    Variant("ra-dt", "ra-dt", colour="#56B4E9"),
+    Variant("ra-dt-lm", "ra-dt", RA_DT_LM, FEWER_QUESTIONS, colour="#3B2F8F"),
+    Variant("ra-dt+", "ra-dt", RA_DT_PLUS, colour="#0067B0"),
+    Variant("nearest", "nearest", colour="#4A4F5A", dashes=(4, 1, 1, 1)),
+    Variant("replay", "replay", colour="#6F7480", dashes=(5, 1.5)),
+    Variant("retrace", "retrace", colour="#8B909B", dashes=(3, 1.5, 1, 1.5)),
+    Variant("sweep", "sweep", colour="#A4A8B2", dashes=(1, 1.2)),
+    Variant("random", "random", colour="#B9BDC6", dashes=(1, 3)),
+)
+for one in BUILT_IN:
+    VARIANTS.register(one.label, one)
+ORDER = {one.label: place for place, one in enumerate(BUILT_IN)}
