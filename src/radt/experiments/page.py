@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from radt.experiments.experiment import Row
@@ -18,17 +18,13 @@ NOT_ERASED = (
 
 def page(result: Mapping[str, Any]) -> str:
     """Write a result in Markdown."""
-    claims = [
-        f"- {claim}: **{told['word']}**. {told['why'][:1].upper()}{told['why'][1:]}."
-        for claim, told in result["claims"].items()
-    ]
     parts = [
         f"# {result['entry']}",
         result["paper"],
-        "\n".join(claims),
+        claims_list(result["claims"]),
         result["note"],
         *(f"**{name}**: {told}" for name, told in result["findings"].items()),
-        rows_table(result["rows"]),
+        *(f"## {title}\n\n{rows_table(same)}" for title, same in by_tasks(result["rows"])),
         NOT_ERASED if result["rows"] else "",
         *(f"![{name}]({name})" for name in result["pictures"]),
         f"Made by `radt reproduce {result['entry']}` at {result['budget']} budget; the same for "
@@ -37,27 +33,42 @@ def page(result: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def claims_list(claims: Mapping[str, Mapping[str, str]]) -> str:
+    """Say what came of each claim, of those with one answer together."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for claim, verdict in claims.items():
+        told.setdefault((verdict["word"], verdict["why"]), []).append(claim)
+    return "\n".join(
+        f"- {', '.join(names)}: **{word}**. {why[:1].upper()}{why[1:]}."
+        for (word, why), names in told.items()
+    )
+
+
+def by_tasks(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """Group rows by what they were measured on, in their order, each with a title."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        wall = row.get("wall_minutes")
+        time = "" if wall is None else f", {wall:g} minutes of training"
+        groups.setdefault(f"{row['env']}, {row['tasks']} tasks{time}", []).append(row)
+    yield from groups.items()
+
+
 def rows_table(rows: Sequence[Row]) -> str:
     """Write rows as a table; columns that say nothing of any row are left out."""
-    if not rows:
-        return ""
-    head = ["row", "environment", "tasks", "rule", "seeds", "score", "improves", "late - early"]
-    head += ["of the optimum", "tries"]
+    head = ["row", "rule", "seeds", "score", "improves", "late - early", "of the optimum", "tries"]
     lines = [_line(row) for row in rows]
-    said = [n for n, _ in enumerate(head) if any(line[n] not in ("", "-") for line in lines)]
+    said = [n for n, _ in enumerate(head) if any(line[n] != "-" for line in lines)]
     return plain_table([head[n] for n in said], [[line[n] for n in said] for line in lines])
 
 
 def _line(row: Row) -> list[str]:
     n = decimals(row.get("optimum"))
     condition = f", {row['condition']}" if row.get("condition") else ""
-    wall = row.get("wall_minutes")
     share = row.get("normalised")
     gain = row.get("gain", row.get("improvement"))
     return [
         f"`{row['label']}`{condition}",
-        row["env"] + ("" if wall is None else f", {wall:g} minutes"),
-        str(row["tasks"]),
         str(row.get("rule") or "-"),
         str(row.get("seeds", 1)),
         f"{row['score']:.{n}f} {_interval(row.get('ci95') or row['ci95_tasks'], n)}",

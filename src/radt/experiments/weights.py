@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def opened(weights: Weights, most: int | None = None) -> tuple[Method, Card, Tri
         suite, rule = SUITES[card.env], decode(ActionRule, card.action_rule, str(file))
         usual = Trials(suite, suite.eval_tasks, suite.trials, rule, card.seed)
     count = usual.count if most is None else min(most, usual.count)
-    return method, card, Trials(usual.suite, usual.tasks, count, usual.rule, usual.seed)
+    return method, card, replace(usual, count=count)
 
 
 def write_answer(out: Path, record: dict[str, Any]) -> None:
