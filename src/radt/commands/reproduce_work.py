@@ -85,7 +85,7 @@ class Worker:
         measurement = experiment.measurement
         for answer in answers_of(experiment, self.where) if measurement else ():
             assert measurement is not None
-            anew = any(one.published / f"{label}-seed0" in fresh for one, label in answer.places)
+            anew = any(one.published / f"{row.label}-seed0" in fresh for one, row in answer.places)
             if answer.file.exists() and not anew:
                 continue
             if not (self.common.quiet or self.common.json):
@@ -102,10 +102,10 @@ class Worker:
     def _weights(self, answer: Answer) -> list[Any]:
         """Find weights; those of runs that were never made are trained first."""
         for place in answer.places:
-            comparison, label = place
+            comparison, row = place
             if weights_at(place) is not None:
                 continue
-            one = entry(comparison, label, 0, strict=False)
+            one = entry(comparison, row, 0, strict=False)
             if one.state not in TO_DO:
                 raise missing_weights(place)
             self._run(comparison, [one])
@@ -115,7 +115,7 @@ class Worker:
 def _kept(place: Place) -> Any:
     weights = weights_at(place)
     if weights is None:
-        raise RunError(f"{place[1]} on {place[0].env} could not be trained, see above")
+        raise RunError(f"{place[1].label} on {place[0].env} could not be trained, see above")
     return weights
 
 
@@ -175,9 +175,9 @@ def still_needed(one: Experiment, where: Where) -> list[tuple[Comparison, Entry]
     asked = [answer for answer in answers_of(one, where) if not answer.file.exists()]
     places = [place for answer in asked for place in answer.places]
     if one.kind == "data":  # which are collected and not trained on
-        looked = [entry(each, label, 0, strict=False) for each, label in places]
+        looked = [entry(each, row, 0, strict=False) for each, row in places]
         only = [[phase for phase in run.phases if phase.name == "collect"] for run in looked]
         both = zip(places, looked, only, strict=True)
         return [(at[0], replace(run, phases=tuple(p), minutes=0.0)) for at, run, p in both]
-    gone = {each.published / f"{label}-seed0" for each, label in places if not weights_at((each, label))}
+    gone = {at.published / f"{row.label}-seed0" for at, row in places if not weights_at((at, row))}
     return [(each, run) for each, run in runs if run.published in gone]

@@ -24,7 +24,7 @@ from radt.experiments.experiment import Experiment, Measurement, Row, Weights, a
 from radt.experiments.key_door import KEY_RESET
 from radt.experiments.rows import answer_row
 from radt.experiments.weights import opened, weights_file, write_answer
-from radt.methods import METHODS, Method
+from radt.methods import Method
 from radt.methods.exploration import ExplorationBonus
 from radt.methods.method import Actor
 from radt.methods.trials import RunningTrials
@@ -38,7 +38,7 @@ COUNTS = {"count_bonus": 24.0, "revisit_penalty": 24.0}  # the weights of ra-dt+
 def controls(method: Method, blank: Method) -> Iterator[tuple[str, Method]]:
     """Name each control and build it; `blank` is the method before its training."""
     yield "as it is", method
-    if METHODS[method.name].embeds:
+    if hasattr(method, "embedder"):
         yield "nothing remembered", altered(method, memory={"store_above": math.inf})
     if any(getattr(getattr(method, "options", None), name, 0.0) for name in COUNTS):
         yield "nothing counted", altered(method, options=dict.fromkeys(COUNTS, 0.0))

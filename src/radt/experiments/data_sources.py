@@ -36,7 +36,7 @@ add(
         name="maze-data",
         paper="Learning curves of the data source: PPO with an LSTM earns about 1 in 100 mazes.",
         kind="data",
-        studies=(Study(ENV, ("ra-dt", EXPERTS[0].label), 1),),
+        studies=(Study(ENV, ("ra-dt", EXPERTS[0]), 1),),
         measurement=CURVES,
     )
 )

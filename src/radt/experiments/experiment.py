@@ -14,6 +14,7 @@ from typing import Any, Literal
 from radt.config import Budget
 from radt.errors import RadtError
 from radt.registry import Registry
+from radt.variants import Variant, variant
 
 Row = dict[str, Any]  # one row of `result.json`
 Kind = Literal["compare", "reuse", "tune", "data"]
@@ -40,10 +41,15 @@ class Study:
     """Runs on one environment: each row with some seeds."""
 
     env: str
-    rows: tuple[str, ...]  # labels of variants
+    rows: tuple[str | Variant, ...]  # variants, or labels of those that are registered
     seeds: int = 3
     sets: tuple[str, ...] = ()  # values that are the same for all rows, as a.b=c
     wall_minutes: float | None = None  # equal time of training instead of equal updates
+
+    @property
+    def variants(self) -> list[Variant]:
+        """Its rows, without the references that stand in every table."""
+        return [variant(row) if isinstance(row, str) else row for row in self.rows]
 
     def only(self, *rows: str) -> Study:
         """Choose the runs of some rows whose weights are kept: those of seed 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from radt.experiments.experiment import Experiment, Study, add
 from radt.experiments.verdicts import BASELINES, alone_improves
-from radt.variants import VARIANTS, Variant
+from radt.variants import Variant
 
 ENV = "maze-runner-15x15"
 WINDOWS, EPISODES = ("learn.batch_size=32",), ("learn.batch_size=8",)  # that a batch holds
@@ -19,8 +19,6 @@ EXPERTS = tuple(
     )
     for mazes in MAZES
 )
-for each in EXPERTS:
-    VARIANTS.register(each.label, each)
 
 MAZERUNNER = add(
     Experiment(
@@ -31,7 +29,7 @@ MAZERUNNER = add(
             Study(ENV, ("dt", "ra-dt"), sets=WINDOWS),
             Study(ENV, ("ra-dt-lm", "ra-dt+"), seeds=1, sets=WINDOWS),
             Study(ENV, ("dt-2ep", "ad", "dpt", "dpt-oracle"), seeds=1, sets=EPISODES),
-            Study(ENV, tuple(one.label for one in EXPERTS), seeds=1, sets=WINDOWS),
+            Study(ENV, EXPERTS, seeds=1, sets=WINDOWS),
         ),
         claims={"C5": alone_improves(ENV, "ra-dt", BASELINES)},
     )

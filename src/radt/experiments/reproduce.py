@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,13 +32,14 @@ from radt.files import atomic_write
 from radt.plots.records import read_record
 from radt.runs.compare import Comparison, Entry, entry, hours, to_collect
 from radt.runs.run import RESULT
+from radt.variants import Variant
 from radt.version import code_version
 
 ANSWER = "result.json"
 PAGE = "result.md"
 TABLE = ("compare.json", "compare.md", "compare*.png", "learning.png", "report.html", "pace/*")
 State = Literal["never run", "partly", "published", "config changed since"]
-Place = tuple[Comparison, str]  # a run of seed 0: what it is compared in, and its label
+Place = tuple[Comparison, Variant]  # a run of seed 0: what it is compared in, and its row
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,13 @@ def runs_of(experiment: Experiment, where: Where) -> list[tuple[Comparison, Entr
     Tuning knows no references, and a try that is on record is not made again.
     """
     found: dict[Path, tuple[Comparison, Entry]] = {}
-    for comparison in comparisons(experiment, where):
-        names = list(comparison.names())
-        if experiment.kind != "compare":
-            names = [name for name in names if name[0] in comparison.methods]
-        for label, seed in names:
-            one = entry(comparison, label, seed, strict=False)
+    for study, comparison in zip(experiment.studies, comparisons(experiment, where), strict=True):
+        for row, seed in comparison.names():
+            if experiment.kind != "compare" and row not in study.variants:
+                continue
+            one = entry(comparison, row, seed, strict=False)
             if experiment.kind == "tune" and tried(where.results, one.config):
-                one = Entry(one.config, one.out, one.published, "published", (), 0.0)
+                one = replace(one, state="published", phases=(), minutes=0.0)
             found.setdefault(one.published, (comparison, one))
     return list(found.values())
 
@@ -106,25 +106,16 @@ def answers_of(experiment: Experiment, where: Where) -> list[Answer]:
     if experiment.measurement is None:
         return []
     folder = where.results / experiment.name
-    asked: dict[str, Answer] = {}
-    for study in experiment.studies:
-        comparison = comparison_of(study, where)
-        for label in study.rows:
-            wall = "" if comparison.wall_minutes is None else f"-{comparison.published.name}"
-            name = f"{study.env}{wall}-{label}"
-            asked.setdefault(
-                name,
-                Answer(folder / f"{name}.json", ((comparison, label),), comparison.wall_minutes),
-            )
+    places = [
+        (comparison_of(study, where), row) for study in experiment.studies for row in study.variants
+    ]
     if experiment.measurement.together:
-        places = tuple(place for one in asked.values() for place in one.places)
-        if experiment.kind == "data":  # one environment may have several recipes
-            places = tuple(
-                (comparison_of(study, where), label)
-                for study in experiment.studies
-                for label in study.rows
-            )
-        return [Answer(folder / f"{experiment.name}.json", places, None)]
+        return [Answer(folder / f"{experiment.name}.json", tuple(places), None)]
+    asked: dict[Path, Answer] = {}
+    for comparison, row in places:
+        wall = "" if comparison.wall_minutes is None else f"-{comparison.published.name}"
+        file = folder / f"{comparison.env}{wall}-{row.label}.json"
+        asked.setdefault(file, Answer(file, ((comparison, row),), comparison.wall_minutes))
     return list(asked.values())
 
 
@@ -144,15 +135,17 @@ def state_of(experiment: Experiment, where: Where) -> State:
 
 def weights_at(place: Place) -> Weights | None:
     """Find the weights of a run of seed 0; None where they are not kept."""
-    comparison, label = place
-    name = f"{label}-seed0"
-    return find_weights(comparison.env, label, comparison.runs / name, comparison.published / name)
+    comparison, row = place
+    name = f"{row.label}-seed0"
+    return find_weights(
+        comparison.env, row.label, comparison.runs / name, comparison.published / name
+    )
 
 
 def config_at(place: Place) -> RunConfig:
     """Return the config of a run of seed 0."""
-    comparison, label = place
-    return comparison.config(label, seed=0, updates=comparison.updates(label))
+    comparison, row = place
+    return comparison.config(row, seed=0, updates=comparison.updates(row))
 
 
 def cost(runs: Iterable[tuple[Comparison, Entry]]) -> tuple[float, float]:
@@ -230,7 +223,7 @@ def result_of(experiment: Experiment, where: Where) -> dict[str, Any]:
 
 def tuning_rows(experiment: Experiment, where: Where) -> list[Row]:
     """Return the lines of what was tried, the last of each try."""
-    wanted = {label for study in experiment.studies for label in study.rows}
+    wanted = {row.label for study in experiment.studies for row in study.variants}
     lines = [line for line in lines_of(where.results) if line.get("label") in wanted]
     return [{**line, "tasks": "tune", "config": None} for line in lines]
 
@@ -273,8 +266,8 @@ def made_by(experiment: Experiment, where: Where) -> Iterator[tuple[Path, str]]:
     yield where.results / experiment.name, "*"
     for study in experiment.studies if experiment.kind == "compare" else ():
         comparison = comparison_of(study, where)
-        for label, seed in comparison.names():
-            yield comparison.published / f"{label}-seed{seed}", "*"
+        for row, seed in comparison.names():
+            yield comparison.published / f"{row.label}-seed{seed}", "*"
         for folder in {comparison.published, where.results / study.env}:
             yield from ((folder, pattern) for pattern in TABLE)
 
@@ -305,8 +298,8 @@ def unmade(results: Path, apart: Sequence[str]) -> list[Path]:
 
 def missing_weights(place: Place) -> RunError:
     """Say that weights are gone whose record is kept."""
-    comparison, label = place
-    folder = comparison.published / f"{label}-seed0"
+    comparison, row = place
+    folder = comparison.published / f"{row.label}-seed0"
     return RunError(
         f"the weights of {folder} are not kept, only its record; delete that folder to train it "
         "again, or give the --out where it was trained"

@@ -21,7 +21,7 @@ from radt.experiments.experiment import Experiment, Study, add
 from radt.experiments.rows import Record, label_of, rule_of, scored
 from radt.runs.compare import any_config
 from radt.runs.run import conflicts
-from radt.variants import VARIANTS, Variant
+from radt.variants import Variant
 
 LOG = "tuning.jsonl"
 TUNE = "split=tune"  # of every run here
@@ -32,14 +32,13 @@ OWN_TASK = Variant(
     {"options": {"training": {"query_offsets": (0,), "dedup": None, "cut_off": None}}},
     note="asks by the first step of a window, so that most chunks are drawn from the own task",
 )
-VARIANTS.register(OWN_TASK.label, OWN_TASK)
 
 TUNING = add(
     Experiment(
         name="tuning",
         paper="Not in the paper: settings are chosen on the last fifth of the training tasks.",
         kind="tune",
-        studies=(Study("dark-room-10x10", ("ra-dt", OWN_TASK.label, "ra-dt+"), 1, (TUNE,)),),
+        studies=(Study("dark-room-10x10", ("ra-dt", OWN_TASK, "ra-dt+"), 1, (TUNE,)),),
     )
 )
 
