@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from radt.experiments.experiment import Experiment, Study, add
 from radt.experiments.verdicts import BASELINES, alone_improves
-from radt.variants import Variant
+from radt.variants import arm
 
 ENV = "maze-runner-15x15"
 WINDOWS, EPISODES = ("learn.batch_size=32",), ("learn.batch_size=8",)  # that a batch holds
 MAZES = (100, 300, 1000)
 
 EXPERTS = tuple(
-    Variant(
+    arm(
         f"ra-dt@noisy-expert-{mazes}",
         "ra-dt",
         {"source": "noisy-expert", "collect": {"tasks": mazes}},

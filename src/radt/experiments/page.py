@@ -66,14 +66,13 @@ def _line(row: Row) -> list[str]:
     n = decimals(row.get("optimum"))
     condition = f", {row['condition']}" if row.get("condition") else ""
     share = row.get("normalised")
-    gain = row.get("gain", row.get("improvement"))
     return [
         f"`{row['label']}`{condition}",
         str(row.get("rule") or "-"),
         str(row.get("seeds", 1)),
-        f"{row['score']:.{n}f} {_interval(row.get('ci95') or row['ci95_tasks'], n)}",
+        f"{row['score']:.{n}f} {_interval(row['ci95'], n)}",
         _signed(row.get("improves"), row.get("improves_ci95"), n),
-        _signed(gain, row.get("gain_ci95"), n),
+        _signed(row["gain"], row.get("gain_ci95"), n),
         "-" if share is None else f"{share:.0%}",
         "-" if row.get("tries") is None else str(row["tries"]),
     ]

@@ -26,7 +26,7 @@ from radt.experiments.experiment import (
 )
 from radt.experiments.page import page
 from radt.experiments.rows import rows_of
-from radt.experiments.tuning import TUNE, lines_of, tried, tries_of
+from radt.experiments.tuning import TUNE, rows_tried, tried, tries_of
 from radt.experiments.weights import find_weights
 from radt.files import atomic_write
 from radt.plots.records import read_record
@@ -128,7 +128,7 @@ def state_of(experiment: Experiment, where: Where) -> State:
         there = [state in ("published", "changed") for state in runs]
     if not any(there):
         return "never run"
-    if "changed" in runs:
+    if "changed" in runs and experiment.kind != "data":  # whose runs are never made
         return "config changed since"
     return "published" if all(there) else "partly"
 
@@ -199,7 +199,8 @@ def result_of(experiment: Experiment, where: Where) -> dict[str, Any]:
             seconds += sum(sum(record["wall_seconds"].values()) for record in records)
             versions |= {record.get("code_version") for record in records}
     if experiment.kind == "tune":
-        rows = tuning_rows(experiment, where)
+        configs = [one.config for _, one in runs_of(experiment, where)]
+        rows = [row for config in configs for row in rows_tried(where.results, config)]
     verdicts = experiment.judged(rows)
     total = summed_up(verdicts)
     return {
@@ -219,13 +220,6 @@ def result_of(experiment: Experiment, where: Where) -> dict[str, Any]:
         "code_version": code_version(),
         "wall_seconds": round(seconds, 1),
     }
-
-
-def tuning_rows(experiment: Experiment, where: Where) -> list[Row]:
-    """Return the lines of what was tried, the last of each try."""
-    wanted = {row.label for study in experiment.studies for row in study.variants}
-    lines = [line for line in lines_of(where.results) if line.get("label") in wanted]
-    return [{**line, "tasks": "tune", "config": None} for line in lines]
 
 
 def pictures_of(experiment: Experiment, where: Where) -> list[str]:

@@ -21,6 +21,7 @@ from radt.metrics import (
 from radt.variants import ORDER, variant, variant_names
 
 Record = Mapping[str, Any]  # one `icl.json`
+BEFORE_REFERENCES = ORDER["nearest"] - 0.5  # where rows of experiments stand, as they come
 SHOWN_TRIALS = (1, 5, 10, 20, 40)
 
 
@@ -81,7 +82,7 @@ def rows_of(
     by_label: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda record: int(record["seed"])):
         by_label.setdefault(label_of(record), []).append(record)
-    ordered = sorted(by_label, key=lambda label: (ORDER.get(label, len(ORDER)), label))
+    ordered = sorted(by_label, key=lambda label: ORDER.get(label, BEFORE_REFERENCES))
     return [
         {**named, "wall_minutes": wall_minutes, "tries": tries.get(label, 0), **row}
         for label in ordered

@@ -17,16 +17,16 @@ import numpy as np
 
 from radt.config import RunConfig
 from radt.errors import RadtError
-from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.experiment import Experiment, Row, Study, add
 from radt.experiments.rows import Record, label_of, rule_of, scored
 from radt.runs.compare import any_config
 from radt.runs.run import conflicts
-from radt.variants import Variant
+from radt.variants import arm
 
 LOG = "tuning.jsonl"
 TUNE = "split=tune"  # of every run here
 
-OWN_TASK = Variant(
+OWN_TASK = arm(
     "ra-dt@first-step-queries",
     "ra-dt",
     {"options": {"training": {"query_offsets": (0,), "dedup": None, "cut_off": None}}},
@@ -58,6 +58,30 @@ def tries_of(results: Path, env: str) -> Counter[str]:
 def tried(results: Path, config: RunConfig) -> bool:
     """Tell whether a try with these values is on record."""
     return any(_same(line.get("config"), config) for line in lines_of(results))
+
+
+def rows_tried(results: Path, config: RunConfig) -> list[Row]:
+    """Make rows of the tries with these values; what each task earned is not on record."""
+    return [
+        {
+            "label": config.label,
+            "method": config.method,
+            "env": line["tested_on"],
+            "tasks": "tune",
+            "rule": rule_of(line),
+            "condition": "",
+            "seeds": 1,
+            "score": line["score"],
+            "ci95": line.get("ci95_tasks"),
+            "improves": None,
+            "improves_ci95": None,
+            "gain": line["improvement"],
+            "normalised": None,
+            "per_task": None,
+        }
+        for line in lines_of(results)
+        if _same(line.get("config"), config)
+    ]
 
 
 def _same(values: Mapping[str, Any] | None, config: RunConfig) -> bool:
