@@ -8,30 +8,29 @@ from pathlib import Path
 import pytest
 
 from radt import api
+from radt.experiments.authors_rules import WAYS, ask, dropped, rows
+from radt.experiments.experiment import Weights
 from radt.methods.ad import AD
-from radt.runs.authors_rules import WAYS, dropped, main
 from tests.contracts.method import build_method
 from tests.runs.small import small_config, use_toys
 from tests.toys import TOY_GRID
 
 
-def test_every_way_is_lived_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_way_is_rolled_out_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_toys(monkeypatch, tmp_path / "data")
     config = small_config("ad", "evaluate.trials=3")
     api.run(config, tmp_path / "ad", threads=1)
     record = json.loads((tmp_path / "ad" / "icl.json").read_text())
-    main((tmp_path / "ad",), tmp_path / "out.json")
-    told = json.loads((tmp_path / "out.json").read_text())
-    assert [line["way"] for line in told["ways"]] == [way.name for way in WAYS]
-    assert told["ways"][0]["returns"] == record["returns"]  # as here: the run's own trials
-    for line in told["ways"]:
-        low, high = line["ci95_tasks"]
-        assert low <= line["score"] <= high
-    assert told["machine"]["threads"] == 1
-    printed = capsys.readouterr().out
-    assert all(way.name in printed for way in WAYS)
+    ask([Weights(config.env, "ad", tmp_path / "ad")], tmp_path / "out.json")
+    answer = json.loads((tmp_path / "out.json").read_text())
+    assert [line["way"] for line in answer["ways"]] == [way.name for way in WAYS]
+    assert answer["ways"][0]["returns"] == record["returns"]  # as here: the run's own trials
+    told = rows(answer)
+    assert [row["condition"] for row in told] == [way.name for way in WAYS]
+    assert told[0]["score"] == pytest.approx(record["score"])
+    for row in told:
+        low, high = row["ci95"]
+        assert low <= row["score"] <= high
 
 
 def test_dropout_ends_with_the_trials() -> None:

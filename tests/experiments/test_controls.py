@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from radt.checkpoint import load_checkpoint, untrained
+from radt.experiments import controls
+from radt.experiments.controls import AS_IT_IS, EMPTY
+from radt.experiments.experiment import Weights
 from radt.loading import shipped
-from radt.runs.controls import controls, main
-from radt.runs.run import RunError
 from tests.contracts.method import build_method, roll_out
 from tests.toys import TOY_GRID
 
@@ -25,10 +26,10 @@ def test_a_control_changes_one_thing_and_not_the_method_itself() -> None:
     loaded, card = load_checkpoint(shipped(ENV))
     method: Any = loaded
     before = method.options
-    made: dict[str, Any] = dict(controls(method, untrained(shipped(ENV), card)))
+    made: dict[str, Any] = dict(controls.controls(method, untrained(shipped(ENV), card)))
     assert method.options is before
-    assert made["nothing remembered"].options.count_bonus == before.count_bonus > 0
-    assert made["nothing remembered"].options.memory.store_above == math.inf
+    assert made[EMPTY].options.count_bonus == before.count_bonus > 0
+    assert made[EMPTY].options.memory.store_above == math.inf
     assert made["nothing counted"].options.count_bonus == 0
     assert made["nothing counted"].options.memory == before.memory
     assert made["untrained"].options == before
@@ -36,35 +37,35 @@ def test_a_control_changes_one_thing_and_not_the_method_itself() -> None:
     assert any(not torch.equal(own[name], other[name]) for name in own)
 
 
-def test_what_came_out_is_written_and_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_came_out_is_written_and_becomes_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened = controls.opened
+    monkeypatch.setattr(controls, "opened", lambda weights: opened(weights, 3))
     out = tmp_path / "controls.json"
-    main(ENV, shipped(ENV), out, trials=4, tasks=3)
-    record = json.loads(out.read_text())
-    names = [line["control"] for line in record["controls"]]
-    assert names == ["as it is", "nothing remembered", "nothing counted", "untrained"]
-    whole, forgetful = (np.array(record["controls"][place]["returns"]) for place in (0, 1))
+    controls.ask([Weights(ENV, "ra-dt+", shipped(ENV))], out)
+    answer = json.loads(out.read_text())
+    returns = {line["control"]: np.array(line["returns"]) for line in answer["controls"]}
+    assert list(returns) == [AS_IT_IS, EMPTY, "nothing counted", "untrained"]
+    whole, forgetful = returns[AS_IT_IS], returns[EMPTY]
     assert (whole[:, 0] == forgetful[:, 0]).all()  # nobody remembers anything in the first trial
     assert (whole != forgetful).any()
-    assert record["method"] == "ra-dt+"
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in names)
+    rows = controls.rows(answer)
+    assert [row["condition"] for row in rows] == list(returns)
+    assert {row["label"] for row in rows} == {"ra-dt+"}
+    assert {row["method"] for row in rows} == {"ra-dt"}
+    assert rows[0]["improves"] == pytest.approx(rows[0]["score"] - rows[1]["score"])
+    assert all(row["improves"] is None for row in rows[1:])
 
 
 @pytest.mark.parametrize("name", ["ad", "dpt", "ra-dt"])
 def test_a_method_without_an_exploration_bonus_is_given_one(name: str) -> None:
     method = build_method(name, TOY_GRID.spaces)
-    made = dict(controls(method, method))
-    assert ("nothing remembered" in made) == (name == "ra-dt")
+    made = dict(controls.controls(method, method))
+    assert (EMPTY in made) == (name == "ra-dt")
     assert "nothing counted" not in made
     both = method, made["with exploration bonus"]
     rolled = [roll_out(each, TOY_GRID, TOY_GRID.train_tasks) for each in both]
     plain, counted = (actions for _, actions, _ in rolled)
     assert (plain[0] == counted[0]).all()  # nothing is tried yet
     assert (plain != counted).any()
-
-
-def test_weights_of_another_room_are_refused() -> None:
-    with pytest.raises(RunError, match="give a run in dark-room-20x20"):
-        main("dark-room-20x20", shipped(ENV))

@@ -1,3 +1,5 @@
+"""Tries of settings: each is a line that says all of its config, and is not made again."""
+
 from __future__ import annotations
 
 import json
@@ -5,36 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from radt import preset
 from radt.config import from_json
-from radt.envs.suite import SUITES
-from radt.icl import ICLResult
-from radt.runs import tuning
-from radt.runs.evaluate import Trials
-from radt.runs.provenance import Stopwatch
+from radt.experiments.tuning import LOG, note_try, rows_tried, tried, tries_of
 
 ENV = "dark-room-10x10"
 
 
-def test_a_line_says_the_whole_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "LOG", tmp_path / "tuning.jsonl")
+def test_a_try_is_a_line_and_is_known_again(tmp_path: Path) -> None:
     config = replace(preset(ENV, "ra-dt+", "laptop", "learn.updates=1000"), split="tune")
-    tasks = SUITES[ENV].train_tasks[-16:]
-    trials = Trials(SUITES[ENV], tasks, 40, config.evaluate.rule, config.seed)
-    result = ICLResult(np.ones((16, 40)), np.zeros((16, 40), dtype=np.int64))
-    one = tuning.Try(ENV, "ra-dt+", ("learn.updates=1000",))
-    tuning._record(one, config, trials, None, result, Stopwatch())
-    line = json.loads((tmp_path / "tuning.jsonl").read_text())
+    record = {
+        "env": ENV,
+        "method": config.method,
+        "label": config.label,
+        "seed": 0,
+        "returns": np.ones((16, 40)).tolist(),
+        "variants": {},
+        "solved_above": 0.0,
+        "action_rule": {"temperature": 1.0, "keep_best": 2},
+        "config": config.to_json(),
+        "wall_seconds": {"train": 1.0},
+    }
+    assert not tried(tmp_path, config)
+    note_try(tmp_path, record)
+    line = json.loads((tmp_path / LOG).read_text())
     assert from_json(line["config"]) == config
-    assert (line["tested_on"], line["score"]) == (ENV, 1.0)
-
-
-def test_changed_code_trains_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, folders = tuning.Try(ENV, "dt", ("seed=1",)), []
-    for version in ("0.1.0+abc", "0.1.0+def"):
-        monkeypatch.setattr(tuning, "code_version", lambda version=version: version)
-        folders.append(one.out)
-    assert folders[0] == Path("runs/tune") / ENV / "0.1.0+abc" / "dt-seed=1"
-    assert folders[0] != folders[1]
+    assert (line["tested_on"], line["score"], line["solved_by"]["40"]) == (ENV, 1.0, 16.0)
+    assert tried(tmp_path, config)
+    assert not tried(tmp_path, replace(config, seed=1))
+    (row,) = rows_tried(tmp_path, config)
+    assert (row["label"], row["rule"], row["tasks"]) == ("ra-dt+", "authors", "tune")
+    assert tries_of(tmp_path, ENV) == {"ra-dt+": 1}

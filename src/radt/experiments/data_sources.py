@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from radt.data import Dataset
+from radt.envs.suite import SUITES
 from radt.experiments.experiment import Experiment, Measurement, Study, add
 from radt.experiments.mazerunner import ENV, EXPERTS
-from radt.plots.source import draw_source
+from radt.files import atomic_write
+from radt.plots.source import POINTS, source_curve, source_picture
 
 
 def ask(datasets: Sequence[Path], out: Path) -> None:
     """Draw what the sources of some data earned while they were recorded."""
-    draw_source([Dataset.open(folder) for folder in datasets], out.with_suffix(".png"))
+    opened = [Dataset.open(folder) for folder in datasets]
+    curves = [source_curve(one, points_of(one)) for one in opened]
+    source_picture(curves).save(out.with_suffix(".png"))
+    atomic_write(out, (json.dumps([asdict(curve) for curve in curves], indent=1) + "\n").encode())
+
+
+def points_of(dataset: Dataset) -> int:
+    """Return how many points a curve has, so that some episodes end between any two of them."""
+    horizon = SUITES[dataset.manifest.env].spaces.horizon
+    fewest = min(entry.transitions for entry in dataset.manifest.files) // horizon
+    return max(1, min(POINTS, fewest // 2))
 
 
 CURVES = Measurement(ask, together=True)

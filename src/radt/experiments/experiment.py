@@ -7,14 +7,14 @@ all. A file outside the package adds one by standing in $RADT_PLUGINS.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from radt.config import Budget
 from radt.errors import RadtError
 from radt.registry import Registry
-from radt.variants import Variant, variant
+from radt.variants import Variant, laid, variant
 
 Row = dict[str, Any]  # one row of `result.json`
 Kind = Literal["compare", "reuse", "tune", "data"]
@@ -44,6 +44,7 @@ class Study:
     rows: tuple[str | Variant, ...]  # variants, or labels of those that are registered
     seeds: int = 3
     sets: tuple[str, ...] = ()  # values that are the same for all rows, as a.b=c
+    smoke: Mapping[str, Any] = field(default_factory=dict)  # laid over its rows in a smoke test
     wall_minutes: float | None = None  # equal time of training instead of equal updates
 
     @property
@@ -51,9 +52,16 @@ class Study:
         """Its rows, without the references that stand in every table."""
         return [variant(row) if isinstance(row, str) else row for row in self.rows]
 
+    def at(self, budget: Budget) -> Study:
+        """Return what is run at a budget: a smoke test has one seed, and no time to be equal."""
+        if budget != "smoke":
+            return self
+        rows = [replace(row, overrides=laid(row.overrides, self.smoke)) for row in self.variants]
+        return replace(self, rows=tuple(rows), seeds=1, wall_minutes=None)
+
     def only(self, *rows: str) -> Study:
         """Choose the runs of some rows whose weights are kept: those of seed 0."""
-        return Study(self.env, rows, 1, self.sets, self.wall_minutes)
+        return replace(self, rows=rows, seeds=1)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from radt.variants import arm
 
 ENV = "maze-runner-15x15"
 WINDOWS, EPISODES = ("learn.batch_size=32",), ("learn.batch_size=8",)  # that a batch holds
+FEW = {"collect": {"tasks": 5, "episodes": 10}}
 MAZES = (100, 300, 1000)
 
 EXPERTS = tuple(
@@ -29,7 +30,7 @@ MAZERUNNER = add(
             Study(ENV, ("dt", "ra-dt"), sets=WINDOWS),
             Study(ENV, ("ra-dt-lm", "ra-dt+"), seeds=1, sets=WINDOWS),
             Study(ENV, ("dt-2ep", "ad", "dpt", "dpt-oracle"), seeds=1, sets=EPISODES),
-            Study(ENV, EXPERTS, seeds=1, sets=WINDOWS),
+            Study(ENV, EXPERTS, seeds=1, sets=WINDOWS, smoke=FEW),
         ),
         claims={"C5": alone_improves(ENV, "ra-dt", BASELINES)},
     )

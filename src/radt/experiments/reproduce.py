@@ -62,17 +62,17 @@ class Answer:
 
 
 def comparison_of(study: Study, where: Where) -> Comparison:
-    """Say which runs a study is; a smoke test takes no time that could be equal."""
-    smoke, tunes = where.budget == "smoke", TUNE in study.sets
+    """Say which runs a study is."""
+    study, tunes = study.at(where.budget), TUNE in study.sets
     return Comparison(
         env=study.env,
         methods=study.rows,
-        seeds=where.seeds or (1 if smoke else study.seeds),
+        seeds=where.seeds or study.seeds,
         budget=where.budget,
         sets=study.sets,
         out=where.out / "tune" if tunes else where.out,
         results=where.out / "tuned" if tunes else where.results,
-        wall_minutes=None if smoke else study.wall_minutes,
+        wall_minutes=study.wall_minutes,
     )
 
 
@@ -92,7 +92,7 @@ def runs_of(experiment: Experiment, where: Where) -> list[tuple[Comparison, Entr
     found: dict[Path, tuple[Comparison, Entry]] = {}
     for study, comparison in zip(experiment.studies, comparisons(experiment, where), strict=True):
         for row, seed in comparison.names():
-            if experiment.kind != "compare" and row not in study.variants:
+            if experiment.kind != "compare" and row not in study.at(where.budget).variants:
                 continue
             one = entry(comparison, row, seed, strict=False)
             if experiment.kind == "tune" and tried(where.results, one.config):
@@ -107,7 +107,9 @@ def answers_of(experiment: Experiment, where: Where) -> list[Answer]:
         return []
     folder = where.results / experiment.name
     places = [
-        (comparison_of(study, where), row) for study in experiment.studies for row in study.variants
+        (comparison_of(study, where), row)
+        for study in experiment.studies
+        for row in study.at(where.budget).variants
     ]
     if experiment.measurement.together:
         return [Answer(folder / f"{experiment.name}.json", tuple(places), None)]
@@ -138,7 +140,11 @@ def weights_at(place: Place) -> Weights | None:
     comparison, row = place
     name = f"{row.label}-seed0"
     return find_weights(
-        comparison.env, row.label, comparison.runs / name, comparison.published / name
+        comparison.env,
+        row.label,
+        comparison.budget,
+        comparison.runs / name,
+        comparison.published / name,
     )
 
 

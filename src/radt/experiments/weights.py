@@ -9,6 +9,7 @@ from typing import Any
 
 from radt.agent import ActionRule
 from radt.checkpoint import Card, load_checkpoint
+from radt.config import Budget
 from radt.decode import decode
 from radt.envs.suite import SUITES
 from radt.experiments.experiment import Weights
@@ -21,7 +22,7 @@ from radt.runs.run import CHECKPOINT, Run
 from radt.version import code_version
 
 SHIPPED = Path(__file__).parents[1] / "weights"
-SHIPPED_ROW = "ra-dt+"
+SHIPPED_ROW = ("ra-dt+", "laptop")  # label and budget
 
 
 def weights_file(place: Path) -> Path:
@@ -29,13 +30,14 @@ def weights_file(place: Path) -> Path:
     return place / CHECKPOINT if place.is_dir() else place
 
 
-def find_weights(env: str, label: str, *folders: Path) -> Weights | None:
+def find_weights(env: str, label: str, budget: Budget, *folders: Path) -> Weights | None:
     """Look for trained weights: in a run's folders, then among those that come with radt."""
     for folder in folders:
         if (folder / CHECKPOINT).is_file():
             return Weights(env, label, folder)
     shipped = SHIPPED / f"{env}.safetensors"
-    return Weights(env, label, shipped) if label == SHIPPED_ROW and shipped.is_file() else None
+    fits = (label, budget) == SHIPPED_ROW and shipped.is_file()
+    return Weights(env, label, shipped) if fits else None
 
 
 def opened(weights: Weights, most: int | None = None) -> tuple[Method, Card, Trials]:
