@@ -50,7 +50,7 @@ class Study:
     @property
     def variants(self) -> list[Variant]:
         """Its rows, without the references that stand in every table."""
-        return [variant(row) if isinstance(row, str) else row for row in self.rows]
+        return [variant(row) for row in self.rows]
 
     def at(self, budget: Budget) -> Study:
         """Return what is run at a budget: a smoke test has one seed, and no time to be equal."""
