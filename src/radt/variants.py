@@ -106,7 +106,7 @@ BUILT_IN = (  # in the order of tables
     Variant("replay", "replay", colour="#6F7480", dashes=(5, 1.5)),
     Variant("retrace", "retrace", colour="#8B909B", dashes=(3, 1.5, 1, 1.5)),
     Variant("sweep", "sweep", colour="#A4A8B2", dashes=(1, 1.2)),
-    Variant("random", "random", colour="#B9BDC6", dashes=(1, 3)),
+    Variant("random", "random", colour="#978A80", dashes=(1, 3)),
 )
 for one in BUILT_IN:
     VARIANTS.register(one.label, one)

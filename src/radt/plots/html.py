@@ -77,6 +77,7 @@ TEMPLATES.filters |= {
     "fixed": fixed,
     "span": span,
     "over_seeds": over_seeds,
+    "trials": lambda stretch: f"trial{'s' if '-' in stretch else ''} {stretch}",
     "commas": lambda value: "-" if value is None else f"{value:,.0f}",
     "millions": lambda value: "-" if value is None else f"{value / 1e6:,.2f}",
     "count_text": lambda mean: f"{mean:.1f}".removesuffix(".0"),
