@@ -58,9 +58,9 @@ class Estimate:
         return all(interval.high < 0 for interval in self.known)
 
 
-def decimals(scale: float | None) -> int:
-    """Return how many decimals returns of this size are told with: two where small, else one."""
-    return 2 if scale is not None and abs(scale) < 10 else 1
+def decimals(*returns: float) -> int:
+    """Return how many decimals returns are told with: two where all are small, else one."""
+    return 2 if max(map(abs, returns)) < 10 else 1
 
 
 def late_trials(trials: int) -> int:

@@ -33,7 +33,7 @@ def test_a_method_that_finds_nothing_does_not_improve() -> None:
     (row,) = method_table([record])
     assert not row.gets_better
     assert row.return_after_success is None
-    assert "| `dt` | +0.0 | [0.0, 0.0] |" in markdown([row, row])
+    assert "| `dt` | +0.0 [0.0, 0.0] |" in markdown([row, row])
 
 
 def test_short_runs_show_the_trials_they_have() -> None:

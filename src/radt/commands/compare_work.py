@@ -165,15 +165,14 @@ def show_methods(compared: Mapping[str, Any]) -> Table:
     """Show the numbers of each row that matter most."""
     rows = compared["methods"]
     score = next(name for name in next(iter(rows.values())) if name.startswith("mean_"))
-    largest = max(abs(row[score]) for row in rows.values())
-    n = decimals(largest if compared["optimum"] is None else compared["optimum"])
+    n = decimals(compared["optimum"] or 0.0, *(row[score] for row in rows.values()))
     trials = "-".join(score.split("_")[1:])
     data = f", {compared['data']}" if compared["data"] else ""
     title = f"{compared['env']}, {compared['tasks']} tasks{data}"
     table = Table("method", title=title, title_justify="left")
     measured = any(row["causal_improvement"] for row in rows.values())
     buys = ("memory buys", "95 %") if measured else ()
-    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", *buys, "later - earlier", "95 %")
+    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", *buys, "later - earlier")
     for head in (*heads, f"minus {BASE}", "95 %"):
         table.add_column(head, justify="right")
     for name, row in rows.items():
@@ -185,7 +184,6 @@ def show_methods(compared: Mapping[str, Any]) -> Table:
             _interval(row["ci95"], n),
             *(_difference(row["causal_improvement"], n, "not measured") if measured else ()),
             f"{row['improvement']:+.{n}f}",
-            _interval(row["improves_ci95"], n),
             *_difference(row["minus"].get(BASE), n),
         )
     return table

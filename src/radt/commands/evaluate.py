@@ -165,7 +165,7 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     means, above = returns.mean(axis=0), record.get("solved_above", 0.0)
     best = [value for value in record["optimum"] if value is not None]
     optimum = float(np.mean(best)) if best else None
-    n = decimals(np.abs(means).max() if optimum is None else optimum)
+    n = decimals(optimum or 0.0, *means)
     shown = [trial for trial in TRIALS if trial < trials] + [trials]
     table = Table("trial")
     for trial in shown:

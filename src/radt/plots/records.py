@@ -76,7 +76,7 @@ class Outcome:
     @property
     def digits(self) -> int:
         """How many decimals its returns are told with."""
-        return decimals(np.abs(self.returns).max() if self.optimum is None else self.optimum)
+        return decimals(self.optimum or 0.0, float(np.abs(self.returns).max()))
 
     @property
     def tasks(self) -> int:

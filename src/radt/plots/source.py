@@ -52,6 +52,11 @@ class SourceCurve:
     optimum: float | None
     learned: float | None  # share of tasks that end above LEARNED of their best return
 
+    @property
+    def digits(self) -> int:
+        """How many decimals its returns are told with."""
+        return decimals(self.optimum or 0.0, *self.mean)
+
 
 def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
     """Cut histories into stretches of equally many transitions and take their means."""
@@ -146,8 +151,7 @@ def draw_curves(axes: Axes, curves: Sequence[SourceCurve]) -> None:
         axes.plot(steps, curve.mean, color=colour, linewidth=1.9)
         if curve.optimum is not None:
             axes.axhline(curve.optimum, color=colour, linewidth=0.8, linestyle=OPTIMUM)
-        n = decimals(max(map(abs, curve.mean)) if curve.optimum is None else curve.optimum)
-        label = f"{curve.label}  {curve.last_tenth:.{n}f}"
+        label = f"{curve.label}  {curve.last_tenth:.{curve.digits}f}"
         ends.append(End(label, steps[-1], curve.mean[-1], colour))
     plain_axes(axes, "return of an episode", "transitions of a task")
     axes.xaxis.set_major_locator(MaxNLocator(5))

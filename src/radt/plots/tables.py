@@ -42,8 +42,15 @@ from radt.plots.records import (
 from radt.plots.style import notes_on
 
 BASE = "ra-dt"  # every row is held against the paper's
-ERASED, BEST_TRIAL, ORACLE = "erased", "best-trial", "oracle"
-CONTROLS = (ERASED, "other-task", "random-own", "last-trial", BEST_TRIAL, ORACLE)
+ERASED = "erased"
+CONTROLS = {  # what the policy reads instead, in the order of tables
+    ERASED: "emptied before each trial",
+    "other-task": "that of another task",
+    "random-own": "any part of the own one",
+    "last-trial": "the latest trial, without a search",
+    "best-trial": "the best trial so far, without a search",
+    "oracle": "an expert's episode from the beginning",
+}
 SHOWN_TRIALS = (1, 10, 20, 40)
 FOUND_TRIALS = (1, 5, 10, 20, 40)
 FURTHER = {  # scores beside the first one: what stands above their columns
@@ -266,7 +273,17 @@ def controls_text(rows: Sequence[MethodRow]) -> str:
     """Write what the same weights do with another memory and by other rules; '' if not measured."""
     rules = dict.fromkeys(other.name for row in rows for other in row.by_rule)
     by_rule = {name: [o for row in rows for o in row.by_rule if o.name == name] for name in rules}
-    text = fill_markdown("controls.md", rows=rows, by_rule=by_rule, n=rows[0].digits)
+    used = {other.name for row in rows for other in row.controlled}
+    controls = {name: about for name, about in CONTROLS.items() if name in used}
+    one_seed = all(len(row.seeds) == 1 for row in rows)
+    text = fill_markdown(
+        "controls.md",
+        rows=rows,
+        controls=controls,
+        by_rule=by_rule,
+        n=rows[0].digits,
+        one_seed=one_seed,
+    )
     return f"\n\n{text}" if text else ""
 
 
