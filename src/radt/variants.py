@@ -31,6 +31,7 @@ class Variant:
     method: str  # a name in METHODS
     overrides: Mapping[str, Any] = field(default_factory=dict)  # nested as the config is
     below_paper: Mapping[str, Any] = field(default_factory=dict)  # also, at smaller budgets
+    base: str = ""  # label of the row that this one changes, presets of suites included
     note: str = ""  # a sentence under tables
     colour: str | None = None  # of its curves; None: a spare one
     dashes: tuple[float, ...] = ()  # of the thin line of what learns nothing
@@ -58,6 +59,39 @@ def variant(name: str) -> Variant:
 def variant_names() -> list[str]:
     """Name all rows that can be asked for."""
     return sorted({*VARIANTS.names(), *METHODS.names()})
+
+
+def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a label where a method is named: its method, and below what is said its own values.
+
+    Older files and command lines know labels as methods.
+    """
+    name = values.get("method")
+    if "label" in values or not isinstance(name, str):
+        return dict(values)
+    row = variant(name)
+    return laid({**own_values(row), "label": row.label}, {**values, "method": row.method})
+
+
+def own_values(row: Variant) -> dict[str, Any]:
+    """Return what a row changes about its method, at every budget."""
+    return laid(own_values(variant(row.base)) if row.base else {}, row.overrides)
+
+
+def arm(label: str, base: str, overrides: Mapping[str, Any], **more: Any) -> Variant:
+    """Change a row: an arm of an ablation, or a try of a tuning study."""
+    return Variant(label, variant(base).method, overrides, base=base, **more)
+
+
+def laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay nested values over others."""
+    both = dict(base)
+    for name, value in over.items():
+        inner = both.get(name)
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            value = laid(inner, value)
+        both[name] = value
+    return both
 
 
 RA_DT_LM = {  # a language model is slow, so that repeated questions are asked and looked up
@@ -91,17 +125,24 @@ RA_DT_PLUS = {
 TWO_EPISODES = {"options": {"episode_gap": 1, "model": {"return_to_go": True}}}
 ORACLE = {"options": {"labels": "oracle"}}
 
+DPT_NOTE = "its tokens are its set, its query and one that every set holds."
+RA_DT_LM_NOTE = (
+    "its minutes leave out what its cache on disk saved it: `embeddings_of_training` and "
+    "`embeddings` in its icl.json say `seconds_saved`."
+)
+RA_DT_PLUS_NOTE = "it mostly retrieves the first C steps of a trial; twice as many is the most."
+
 # Related methods have related colours; light and dark tell them apart for colour-blind readers, and
 # every line carries its name. References are grey.
 BUILT_IN = (  # in the order of tables
     Variant("dt", "dt", below_paper={"options": {"top_fraction": 0.4}}, colour="#D55E00"),
     Variant("dt-2ep", "ad", TWO_EPISODES, colour="#F0A04B"),
     Variant("ad", "ad", colour="#009E73"),
-    Variant("dpt", "dpt", colour="#CC79A7"),
+    Variant("dpt", "dpt", colour="#CC79A7", note=DPT_NOTE),
     Variant("dpt-oracle", "dpt", ORACLE, colour="#7B2D5B"),
     Variant("ra-dt", "ra-dt", colour="#56B4E9"),
-    Variant("ra-dt-lm", "ra-dt", RA_DT_LM, FEWER_QUESTIONS, colour="#3B2F8F"),
-    Variant("ra-dt+", "ra-dt", RA_DT_PLUS, colour="#0067B0"),
+    Variant("ra-dt-lm", "ra-dt", RA_DT_LM, FEWER_QUESTIONS, note=RA_DT_LM_NOTE, colour="#3B2F8F"),
+    Variant("ra-dt+", "ra-dt", RA_DT_PLUS, note=RA_DT_PLUS_NOTE, colour="#0067B0"),
     Variant("nearest", "nearest", colour="#4A4F5A", dashes=(4, 1, 1, 1)),
     Variant("replay", "replay", colour="#6F7480", dashes=(5, 1.5)),
     Variant("retrace", "retrace", colour="#8B909B", dashes=(3, 1.5, 1, 1.5)),

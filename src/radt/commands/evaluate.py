@@ -85,12 +85,12 @@ class EvaluateVerb(EngineVerb):
         tracker = Tracker(quiet=self.common.quiet)
         file = path.with_suffix(".trace.jsonl") if self.trace else None
         load_again = partial(method_at, self.source.absolute(), self.common.device)
-        with self.opened() as engine, tracing(file, trials.suite.name, loaded.card.method) as trace:
+        with self.opened() as engine, tracing(file, trials.suite.name, loaded.label) as trace:
             how = roll_out if engine is None else shared(engine, load_again)
             result = how(loaded.method, trials, tracker, trace)
         record = {
             "experiment": "evaluate",
-            "method": loaded.card.method,
+            "method": loaded.label,
             "trained_on": loaded.card.env,
             "split": self.tasks,
             **result_record(trials, result),

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from radt.checkpoint import read_header
 from radt.config import TRAINING_TASKS
 from radt.envs.suite import SUITES
+from radt.envs.suite import source_of as suite_source
 from radt.errors import RadtError
 from radt.methods import METHODS
 from radt.metrics import decimals, normalised_score
 from radt.old_names import translated
 from radt.plots.expense import Expense, expense_of
 from radt.plots.style import in_order
-from radt.runs.presets import usual_source
 from radt.runs.run import CHECKPOINT
 
 Record = Mapping[str, Any]  # one `icl.json`
@@ -166,7 +166,8 @@ def trained_on(records: Sequence[Record]) -> str:
     learned = by_label([record for record in records if source_of(record) is not None])
     told: dict[str, list[str]] = {}
     for label, same in learned.items():
-        usual = usual_source(str(same[0]["config"].get("env", same[0]["env"])))
+        env = str(same[0]["config"].get("env", same[0]["env"]))
+        usual = suite_source(SUITES[env]) if env in SUITES.names() else "ppo"
         for source in sorted({str(source_of(record)) for record in same} - {usual}):
             told.setdefault(source, []).append(label)
     return "; ".join(
@@ -288,6 +289,6 @@ def _data_returns(data: Record) -> DataReturns | None:
 
 def _bounds(part: Record) -> NDArray[np.float64] | None:
     scoring = part.get("scoring") or {}
-    if "low" not in scoring or "high" not in scoring:
+    if not scoring.get("low") or not scoring.get("high"):
         return None
     return np.array([scoring["low"], scoring["high"]], dtype=np.float64)  # [2, task]

@@ -32,9 +32,10 @@ from radt.plots.style import Picture
 from radt.plots.tables import markdown, method_table, plain_table, row_in_words
 from radt.runs.compare import any_config
 from radt.runs.evaluate import load_trained
-from radt.runs.presets import changed, in_flags
+from radt.runs.presets import changed, in_flags, row_of
 from radt.runs.provenance import read_log, validations
 from radt.runs.run import CHECKPOINT, RESULT, Run, collect_command
+from radt.variants import variant_names
 
 CURVE, GIF, SUMMARY = "curve", "trials.gif", "summary.md"
 RULE = "evaluate.rule."  # values that do nothing where actions are continuous
@@ -172,11 +173,15 @@ def provenance(record: Record) -> str:
 def command(config: RunConfig, out: Path) -> str:
     """Write the command that makes this run again, with every value that is not the preset's."""
     changes = {path: value for path, value in changed(config).items() if path != "seed"}
+    row = row_of(config)
+    name = row.label
+    if name not in variant_names():
+        name, changes["label"] = row.method, row.label
     out, here = out.resolve(), Path.cwd()
     inside = out.is_relative_to(here)  # else it is a path of this machine, which is no one's affair
     shown = out.relative_to(here) if inside else Path("runs", out.name)
     words = [
-        f"radt run {config.env} --method {config.method} --budget {config.budget}",
+        f"radt run {config.env} --method {name} --budget {config.budget}",
         f"--seed {config.seed} --out {shlex.quote(str(shown))}",
         *in_flags(changes),
     ]

@@ -173,7 +173,7 @@ def load_trained(run: Run) -> Method:
 def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
     """Say what was rolled out, what came of it, and where."""
     returns, above = result.returns, success_threshold(trials.suite, trials.tasks)
-    later = return_after_success(returns, above)
+    later = np.nan if above is None else return_after_success(returns, above)
     return {
         "env": trials.suite.name,
         "seed": trials.seed,
@@ -183,7 +183,7 @@ def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
         "optimum": optima(trials),
         "score": float(late_score(returns).mean()),
         "solved_above": above,
-        "solved_by": solved_by(returns, above).tolist(),
+        "solved_by": None if above is None else solved_by(returns, above).tolist(),
         "return_after_success": None if np.isnan(later) else later,
         "action_rule": asdict(trials.rule),
         "code_version": code_version(),
