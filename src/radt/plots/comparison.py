@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from radt.config import from_json
+from radt.config import NAMES, from_json
 from radt.decode import leaves
 from radt.files import atomic_write
 from radt.methods import METHODS
@@ -230,16 +230,18 @@ def decisive_values(record: Record, timed: bool) -> dict[str, Any]:
     if timed:
         facts["seconds_of_training"] = trained_for(record)
     values = leaves({**config, **rule, **facts})
+    if values.get("embedder_name") is None:
+        values.pop("embedder_name", None)  # a method without one has nothing to differ in
     return {path: value for path, value in values.items() if path not in SAID_BY_ROWS}
 
 
 def default_values(record: Record) -> dict[str, Any]:
     """Return the config of a method where nothing is said, by path; nothing of an unknown one."""
-    run = run_of(record, Path())
-    method = str(record["method"]) if run is None else run.config.method
-    if method not in METHODS.names():
+    if (run := run_of(record, Path())) is None:
         return {}
-    return leaves(from_json({"env": str(record["env"]), "method": method}).to_json())
+    config = run.config.to_json()
+    named = {name: config[name] for name in NAMES}
+    return leaves(from_json(named).to_json())
 
 
 def trained_for(record: Record) -> int | None:
