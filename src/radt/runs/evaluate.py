@@ -117,6 +117,7 @@ def evaluate_run(
     embedded = flush_embeddings(getattr(method, "embedder", None))  # before measuring adds its own
     record = {
         "experiment": "icl",
+        "label": config.label,
         "method": config.method,
         "budget": config.budget,
         "split": config.split,
