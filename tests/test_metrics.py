@@ -277,4 +277,5 @@ def test_an_estimate_is_positive_or_negative_only_by_all_its_intervals() -> None
 
 
 def test_small_returns_are_told_with_two_decimals() -> None:
-    assert [decimals(best, 0.0) for best in (91.05, 10.0, 2.0, -200.0)] == [1, 1, 2, 1]
+    assert [decimals(best) for best in (None, 91.05, 10.0, 2.0, -200.0)] == [1, 1, 1, 2, 1]
+    assert [decimals(None, 2.0), decimals(2.0, -200.0)] == [2, 1]

@@ -58,9 +58,10 @@ class Estimate:
         return all(interval.high < 0 for interval in self.known)
 
 
-def decimals(*returns: float) -> int:
-    """Return how many decimals returns are told with: two where all are small, else one."""
-    return 2 if max(map(abs, returns)) < 10 else 1
+def decimals(*returns: float | None) -> int:
+    """Return how many decimals returns are told with: two where all known are small, else one."""
+    sizes = [abs(value) for value in returns if value is not None]
+    return 2 if sizes and max(sizes) < 10 else 1
 
 
 def late_trials(trials: int) -> int:

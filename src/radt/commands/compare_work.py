@@ -165,7 +165,7 @@ def show_methods(compared: Mapping[str, Any]) -> Table:
     """Show the numbers of each row that matter most."""
     rows = compared["methods"]
     score = next(name for name in next(iter(rows.values())) if name.startswith("mean_"))
-    n = decimals(compared["optimum"] or 0.0, *(row[score] for row in rows.values()))
+    n = decimals(compared["optimum"], *(row[score] for row in rows.values()))
     trials = "-".join(score.split("_")[1:])
     data = f", {compared['data']}" if compared["data"] else ""
     title = f"{compared['env']}, {compared['tasks']} tasks{data}"

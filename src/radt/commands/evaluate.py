@@ -158,14 +158,14 @@ class EvaluateVerb(EngineVerb):
 def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     """Show the returns of an evaluation trial by trial, the score and the files."""
     from radt.data.stats import sparkline
-    from radt.plots.records import label_of, titled
+    from radt.plots.records import label_of, success_above, titled
 
     returns = np.asarray(record["returns"], dtype=np.float64)  # [task, trial]
     tasks, trials = returns.shape
-    means, above = returns.mean(axis=0), record.get("solved_above", 0.0)
+    means, above = returns.mean(axis=0), success_above(record)
     best = [value for value in record["optimum"] if value is not None]
     optimum = float(np.mean(best)) if best else None
-    n = decimals(optimum or 0.0, *means)
+    n = decimals(optimum, *means)
     shown = [trial for trial in TRIALS if trial < trials] + [trials]
     table = Table("trial")
     for trial in shown:

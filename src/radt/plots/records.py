@@ -76,7 +76,7 @@ class Outcome:
     @property
     def digits(self) -> int:
         """How many decimals its returns are told with."""
-        return decimals(self.optimum or 0.0, float(np.abs(self.returns).max()))
+        return decimals(self.optimum, float(np.abs(self.returns).max()))
 
     @property
     def tasks(self) -> int:
@@ -136,6 +136,12 @@ def outcomes(records: Sequence[Record], variant: str | None = None) -> list[Outc
 def label_of(record: Record) -> str:
     """Name the row that a record belongs to; older ones have only a method."""
     return str(record.get("label", record["method"]))
+
+
+def success_above(record: Record) -> float | None:
+    """Return what a trial that succeeds exceeds; None: its suite declares no success."""
+    above = record.get("success_above", record.get("solved_above", 0.0))
+    return None if above is None else float(above)
 
 
 def by_label(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -234,14 +240,14 @@ def _outcome(records: Sequence[Record], variant: str | None) -> Outcome:
     first = records[0]
     parts = {int(r["seed"]): r if variant is None else r["variants"][variant] for r in records}
     own = next(iter(parts.values()))
-    above = first.get("solved_above", 0.0)
+    above = success_above(first)
     alike = Outcome(
         label=label_of(first),
         env=str(first["env"] if variant is None else variant),
         seeds=tuple(parts),
         returns=_stacked(parts.values()),
         optima=None if None in own["optimum"] else np.array(own["optimum"], dtype=np.float64),
-        solved_above=None if above is None else float(above),
+        solved_above=above,
         bounds=_bounds(own),
         rule=rule_in_words(first, first),
     )

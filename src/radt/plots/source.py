@@ -55,7 +55,7 @@ class SourceCurve:
     @property
     def digits(self) -> int:
         """How many decimals its returns are told with."""
-        return decimals(self.optimum or 0.0, *self.mean)
+        return decimals(self.optimum, *self.mean)
 
 
 def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
