@@ -41,16 +41,21 @@ class Steps:
     actions: NDArray[np.generic]  # [N, *action_shape]
     trial: NDArray[np.int64]  # [N] from 0 on
     scale: NDArray[np.floating]  # [D]
+    squares: NDArray[np.floating]  # [N] |point|^2
 
     def similar(self, point: NDArray[np.floating], radius: float) -> int | None:
         """Find the most similar step of the first trial that holds a similar one, the latest."""
-        apart = distance(self.points, point / self.scale)  # [N]
-        first = int(np.argmax(apart <= radius))
-        if apart[first] > radius:
+        point = point / self.scale
+        squared = (
+            self.squares - 2 * (self.points @ point) + point @ point
+        )  # [N], exact for integers
+        near = squared <= len(point) * radius**2
+        first = int(np.argmax(near))
+        if not near[first]:
             return None
-        own = apart[self.trial == self.trial[first]]  # one stretch, as trials are
-        start = int(np.searchsorted(self.trial, self.trial[first]))
-        return start + len(own) - 1 - int(np.argmin(own[::-1]))
+        start, stop = np.searchsorted(self.trial, self.trial[first] + np.arange(2)).tolist()
+        apart = distance(self.points[start:stop], point)  # [T]
+        return int(stop) - 1 - int(np.argmin(apart[::-1]))
 
 
 class NearestActor(RandomActor):
@@ -71,7 +76,9 @@ class NearestActor(RandomActor):
             stored = self.stored[trial.task]
             stored.insert(0, Trial(points, trial.actions, trial.total_return))
             stored.sort(key=lambda kept: -kept.total_return)
-            self.better[trial.task] = better_than_worst(stored)
+            self.better[trial.task] = better_than_worst(
+                stored, normalise=self.spaces.state.kind != "discrete"
+            )
 
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Copy where there is something to copy, else act at random, [B, action_size]."""
@@ -104,17 +111,21 @@ def as_points(states: NDArray[np.generic], space: StateSpace) -> NDArray[np.floa
     return np.asarray(coarse.flatten(1).numpy())
 
 
-def better_than_worst(stored: Sequence[Trial]) -> Steps | None:
+def better_than_worst(stored: Sequence[Trial], normalise: bool) -> Steps | None:
     """Join the trials, best first, that earned more than the last one; None: there are none."""
     better = [trial for trial in stored if trial.total_return > stored[-1].total_return]
     if not better:
         return None
     scale = state_scale([trial.points for trial in stored])
+    if not normalise:
+        scale = np.ones_like(scale)
+    points = np.concatenate([trial.points for trial in better]) / scale
     return Steps(
-        points=np.concatenate([trial.points for trial in better]) / scale,
+        points=points,
         actions=np.concatenate([trial.actions for trial in better]),
         trial=np.repeat(np.arange(len(better)), [len(trial.points) for trial in better]),
         scale=scale,
+        squares=np.einsum("nd,nd->n", points, points),
     )
 
 
