@@ -168,3 +168,12 @@ def test_an_experts_episode_is_left_out_where_there_is_none() -> None:
 def test_unknown_names_are_refused_with_the_choices(names: dict[str, Any]) -> None:
     with pytest.raises(RunError, match=r"choose among .*paper|choose among .*best-trial"):
         EvaluateConfig(**names)
+
+
+@pytest.mark.parametrize("control", [each for each in CONTROLS if each != "other-task"])
+def test_a_task_under_a_control_does_not_depend_on_the_tasks_beside_it(control: str) -> None:
+    method, rule = build_method("ra-dt", TOY_GRID.spaces), named_rule("explore-exploit", "ra-dt")
+    both = Trials(TOY_GRID, (4, 5), 4, rule, 0, control)
+    alone = replace(both, tasks=(5,))
+    returns = [roll_out(method, trials, Tracker()).returns for trials in (both, alone)]
+    assert returns[0][1].tolist() == returns[1][0].tolist()
