@@ -18,9 +18,9 @@ from radt.data import Dataset
 from radt.distributed import SINGLE_PROCESS, ProcessGroup, joined_group
 from radt.envs.suite import SUITES, TaskSuite
 from radt.learn import LearnConfig, learn
-from radt.methods import METHODS, Method
+from radt.methods import Method
 from radt.track import JsonLines, Tracker
-from tests.contracts.method import build_method, toy_dataset
+from tests.contracts.method import LEARNING, build_method, toy_dataset
 from tests.toys import TOY_GRID, TOY_REACH
 
 ROOT = Path(__file__).parents[1]
@@ -72,8 +72,7 @@ def launch(*words: str) -> Ended:
 
 def cases() -> dict[str, tuple[TaskSuite, str]]:
     """Name what is trained: every learning method, and padded continuous actions."""
-    learning = [name for name in METHODS.names() if METHODS[name].learns]
-    learning.remove("ra-dt-lm")  # is ra-dt, with a library that takes long to import
+    learning = [name for name in LEARNING if name != "ra-dt-lm"]  # whose library imports slowly
     return {**{name: (TOY_GRID, name) for name in learning}, "reach": (TOY_REACH, "ra-dt")}
 
 

@@ -27,10 +27,10 @@ from radt.data.stats import sparkline
 from radt.demo import Demo, grid_view, play
 from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite
 from radt.loading import load
-from radt.methods import METHODS
+from radt.variants import variant_names
 
 ENV = "dark-room-10x10"
-METHODS_HERE = set(METHODS.names())  # before a test registers one of its own
+METHODS_HERE = set(variant_names())  # before a test registers one of its own
 LOOKING = ("data", "envs", "config", "report", "hub")
 LOOKING_AT_MEMORY = [("memory", verb) for verb in ("info", "verify", "repair", "compact", "export")]
 SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]

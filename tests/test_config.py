@@ -21,6 +21,7 @@ from radt.methods import METHODS, MethodEntry
 from radt.registry import UnknownNameError
 from radt.runs.presets import BUDGETS, preset_layers
 from radt.runs.run import Run, RunError, claim, conflicts
+from radt.variants import variant_names
 
 
 def preset(env: str = "dark-room-10x10", method: str = "ra-dt", budget: str = "smoke") -> RunConfig:
@@ -28,7 +29,7 @@ def preset(env: str = "dark-room-10x10", method: str = "ra-dt", budget: str = "s
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("method", METHODS.names())
+@pytest.mark.parametrize("method", variant_names())
 def test_every_preset_survives_json(method: str, budget: str) -> None:
     for env in SUITES.names():
         config, sources = compose(preset_layers(env, method, budget))

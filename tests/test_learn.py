@@ -14,12 +14,11 @@ from radt.checkpoint import read_tensors
 from radt.data import Dataset
 from radt.envs.suite import SUITES
 from radt.learn import LearnConfig, learn, learning_rate, loss_of, optimiser
-from radt.methods import METHODS, Method
+from radt.methods import Method
 from radt.track import Tracker
-from tests.contracts.method import OPTIONS, TINY, build_method, roll_out, toy_dataset
+from tests.contracts.method import LEARNING, OPTIONS, TINY, build_method, roll_out, toy_dataset
 from tests.toys import TOY_GRID
 
-LEARNING = [name for name in METHODS.names() if METHODS[name].learns]
 CONFIG = LearnConfig(
     updates=9,
     batch_size=8,

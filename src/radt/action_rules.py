@@ -73,15 +73,14 @@ def likeliest(chance: NDArray[np.float64], share: float) -> NDArray[np.float64]:
 
 RULES = ("paper", "authors", "explore-exploit")
 OTHER = "other"
-RETRIEVING = ("ra-dt", "ra-dt+", "ra-dt-lm")  # methods that the authors' code samples from
 
 
 def named_rule(name: str, method: str) -> ActionRule:
-    """Return the rule of a name for a method."""
+    """Return the rule of a name for a method (a name in METHODS)."""
     if name not in RULES:
         raise UnknownNameError("action rule", name, list(RULES))
     if name == "authors":
-        return ActionRule(keep_best=2) if method in RETRIEVING else ActionRule(temperature=0.0)
+        return ActionRule(keep_best=2) if method == "ra-dt" else ActionRule(temperature=0.0)
     return ActionRule() if name == "paper" else ActionRule(0.5, explore_temperature=2.0)
 
 

@@ -243,9 +243,12 @@ class Agent:
     def _recall(self, memory: Memory, slots: NDArray[np.int64]) -> None:
         """Know which tasks were solved before: they need no exploration."""
         memory.refresh()
+        above = self.method.spaces.solved_above
+        if above is None:
+            return
         for slot in slots.tolist():
             earned = memory.of_task(self.tasks[slot]).total_return
-            self.trials.solved[slot] = bool((earned > self.method.spaces.solved_above).any())
+            self.trials.solved[slot] = bool((earned > above).any())
 
     def _needs_memory(self) -> Memory:
         if self.memory is None:

@@ -61,7 +61,7 @@ def train(
 ) -> Path:
     """Train on the config's dataset and return the checkpoint's path."""
     if not METHODS[config.method].learns:
-        raise RunError(f"{config.method} learns nothing; evaluate it without training")
+        raise RunError(f"{config.label} learns nothing; evaluate it without training")
     with _owned(Run(config, Path(out), quiet, tuple(sinks), threads, device)) as run:
         return _train(run, runs.dataset_path(config))
 
@@ -129,7 +129,7 @@ def _train(run: Run, folder: Path) -> Path:
 def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
     with run.group.rank_zero_first():
         config, wanted = run.config, trace and not (run.out / RESULT).exists()
-        with tracing(run.out / TRACE if wanted else None, config.env, config.method) as traced:
+        with tracing(run.out / TRACE if wanted else None, config.env, config.label) as traced:
             path = evaluating.evaluate_run(run, _watch(run), traced, _how(run, engine))
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))

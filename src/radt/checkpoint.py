@@ -24,6 +24,7 @@ from radt.memory.embed import EMBEDDERS
 from radt.methods.method import METHODS, Method, blueprint, build_method
 from radt.registry import UnknownNameError
 from radt.spaces import TaskSpaces
+from radt.variants import resolved
 
 VERSION = 2
 SEAL = "sha256"
@@ -56,6 +57,7 @@ class Card:
     seed: int
     code_version: str
     tasks: tuple[int, ...] = ()  # that it was trained on; none: written before this was told
+    label: str = ""  # of its row in tables
 
 
 def save_checkpoint(path: Path, method: Method, card: Card) -> None:
@@ -74,6 +76,7 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
     _check_shapes(path, shapes, card, _options(path, card))
     tensors, _ = read_tensors(path)
     method = untrained(path, card)
+    method.name = card.label or card.method
     for part, network in method.networks.items():
         network.load_state_dict(_part(part, tensors))
         network.eval()
@@ -82,7 +85,8 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
 
 def untrained(path: Path, card: Card) -> Method:
     """Build the method of a checkpoint's card as it was before it was trained."""
-    return build_method(card.method, card.spaces, *_options(path, card), card.seed)
+    name = None if card.embedder is None else card.embedder.name
+    return build_method(card.method, card.spaces, *_options(path, card), card.seed, name)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
@@ -144,7 +148,12 @@ def _read_card(path: Path, header: dict[str, str]) -> Card:
             f"{path} has format {version}, this radt reads {VERSION}; train it again, or load it "
             "with the radt that wrote it"
         )
-    return _decoded(path, Card, card)
+    try:
+        values = resolved(card)
+        values.pop("embedder_name", None)  # which the card's embedder says itself
+        return _decoded(path, Card, values)
+    except UnknownNameError as error:
+        raise CheckpointError(f"{path}: {error}; install the package that adds it") from error
 
 
 def _decoded(path: Path, kind: type[T], values: Any) -> T:
@@ -163,7 +172,7 @@ def _options(path: Path, card: Card) -> tuple[Any, Any]:
         entry = METHODS[card.method]
     except UnknownNameError as error:
         raise CheckpointError(f"{path}: {error}; install the package that adds it") from error
-    if not entry.learns or entry.embedder != (card.embedder and card.embedder.name):
+    if not entry.learns or entry.embeds != (card.embedder is not None):
         raise CheckpointError(f"{path}: {card.method} has no checkpoint of this kind")
     options = _decoded(path, entry.options, card.options)
     if card.embedder is None:
@@ -190,7 +199,8 @@ def _check_shapes(
     """Build the method without memory for weights and compare every shape."""
     try:
         check_spaces(card.spaces)
-        method = blueprint(card.method, card.spaces, *options, card.seed)
+        name = None if card.embedder is None else card.embedder.name
+        method = blueprint(card.method, card.spaces, *options, card.seed, name)
     except (LookupError, RuntimeError, ValueError, TypeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(

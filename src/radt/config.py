@@ -22,9 +22,11 @@ from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
 from radt.methods.controls import CONTROLS
 from radt.old_names import new_value, translated
+from radt.variants import Variant, resolved, variant, variant_names
 
 Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
+NAMES = ("env", "method", "label", "embedder_name", "source")  # that decide which options there are
 TRAINING_TASKS = "training-tasks"  # as many of those that were learned from as are tested on
 
 
@@ -58,7 +60,9 @@ class RunConfig:
     env: str
     method: str
     options: Any  # the method's own dataclass
-    embedder: Any = None  # the dataclass of the method's embedder, if it has one
+    label: str = ""  # of its row in tables; none: the method's name
+    embedder_name: str | None = None  # what makes the keys, if the method has any
+    embedder: Any = None  # the embedder's own dataclass
     seed: int = 0
     budget: Budget = "laptop"
     split: Split = "final"  # tune: train on all but the last fifth of training tasks, test on it
@@ -70,6 +74,12 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, not {self.seed}")
+        Variant(self.label or self.method, self.method)  # refuses what is no label
+
+    @property
+    def trains_embedder(self) -> bool:
+        """Whether the embedder has to learn before the method can."""
+        return self.embedder_name is not None and EMBEDDERS[self.embedder_name].learns
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` takes back."""
@@ -88,24 +98,28 @@ def from_json(values: Mapping[str, Any], where: str = "config") -> RunConfig:
     """Decode a run's config, the options of method, embedder and source with their dataclasses."""
     method = values.get("method") if isinstance(values, Mapping) else None
     if not isinstance(method, str):
-        raise DecodeError(f"{where}: method must be a name, one of {', '.join(METHODS.names())}")
+        raise DecodeError(f"{where}: method must be a name, one of {', '.join(variant_names())}")
+    values = resolved(values)
+    method = values["method"]
     options = decode(METHODS[method].options, values.get("options", {}), f"{where}.options")
-    embedder = _embedder_options(method, values, f"{where}.embedder")
+    name, embedder = _embedder(method, values, f"{where}.embedder")
     source = new_value("source", values.get("source", "ppo"))
     if not isinstance(source, str):
         raise DecodeError(f"{where}: source must be a name, one of {', '.join(SOURCES.names())}")
     collect = decode(SOURCES[source].options, values.get("collect", {}), f"{where}.collect")
-    own = {"options": options, "embedder": embedder, "collect": collect}
+    own = {"options": options, "embedder_name": name, "embedder": embedder, "collect": collect}
     return decode(RunConfig, {**values, **own}, where)
 
 
-def _embedder_options(method: str, values: Mapping[str, Any], where: str) -> Any:
-    name = METHODS[method].embedder
-    if name is not None:
-        return decode(EMBEDDERS[name].options, values.get("embedder", {}), where)
-    if values.get("embedder") is not None:
+def _embedder(method: str, values: Mapping[str, Any], where: str) -> tuple[str | None, Any]:
+    """Return the embedder's name and its options; the method's usual one where none is said."""
+    usual, said = METHODS[method].embedder, values.get("embedder_name")
+    if usual is not None:
+        name = usual if said is None else str(said)
+        return name, decode(EMBEDDERS[name].options, values.get("embedder") or {}, where)
+    if values.get("embedder") is not None or said is not None:
         raise DecodeError(f"{where}: {method} has no embedder, so nothing can be chosen about it")
-    return None
+    return None, None
 
 
 def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
@@ -113,7 +127,7 @@ def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
     whole = _defaults(layers)  # so that a partly given record keeps the defaults of its place
     sources: dict[str, str] = {}
     for layer in layers:
-        values = _by_new_names(layer.values, whole)
+        values = _by_new_names(_rows_named(layer.values), whole)
         _lay(whole, values)
         sources |= {path: layer.source for path in leaves(values)}
     config = from_json(whole)
@@ -123,12 +137,21 @@ def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
 
 def _defaults(layers: Sequence[Layer]) -> dict[str, Any]:
     """Return the tree as it is when nothing but environment, method and source is said."""
-    said = {name: value for layer in layers for name, value in layer.values.items()}
-    named = {name: said[name] for name in said if name in ("env", "method", "source")}
+    said = {name: value for layer in layers for name, value in _rows_named(layer.values).items()}
+    named = {name: said[name] for name in said if name in NAMES}
     try:
         return from_json(named).to_json()
     except DecodeError:
         return {}  # decoding all that was said will tell better what is missing
+
+
+def _rows_named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a label where a method is named; what it stands for lies in layers below."""
+    name = values.get("method")
+    if "label" in values or not isinstance(name, str):
+        return dict(values)
+    row = variant(name)
+    return {**values, "method": row.method, "label": row.label}
 
 
 def _by_new_names(values: Mapping[str, Any], known: Any) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def show_returns(demo: Demo, result: ICLResult) -> list[RenderableType]:
     """Show the mean return and the tasks solved, trial by trial, and what is possible."""
     table = Table("trial", "mean return", "solved", box=None, pad_edge=False)
     means, best = result.returns.mean(axis=0), demo.optimum
-    found = solved_by(result.returns, success_threshold(demo.suite, demo.tasks))
+    found = solved_by(result.returns, success_threshold(demo.suite, demo.tasks) or 0.0)
     for trial, (mean, known) in enumerate(zip(means, found, strict=True), start=1):
         table.add_row(f"{trial:5d}", f"{mean:11.1f}", f"{known:5d} of {len(demo.tasks)}")
     line = (

@@ -34,6 +34,11 @@ class Loaded:
     path: Path
 
     @property
+    def label(self) -> str:
+        """The name of its row in tables."""
+        return self.method.name
+
+    @property
     def rule(self) -> ActionRule:
         """How actions are chosen, as they were when the method was evaluated."""
         return decode(ActionRule, self.card.action_rule, f"{self.path}: action_rule")
@@ -65,7 +70,7 @@ class Loaded:
         own = self.method.actor(1).memory
         if own is None:
             raise MemoryMismatchError(
-                f"{self.path} is trained with {self.card.method}, which has no memory; give a run "
+                f"{self.path} is trained with {self.label}, which has no memory; give a run "
                 "of ra-dt or ra-dt+"
             )
         return own.at(place, writing)

@@ -8,8 +8,8 @@ describes itself here and needs no change elsewhere.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -68,9 +68,23 @@ class TaskSpaces:
     horizon: int  # the longest episode, in steps
     return_scale: float  # returns-to-go are divided by it before they enter a network
     reward_scale: float = 1.0
-    solved_above: float = 0.0  # a trial that earns more has solved its task: exploring can end
+    solved_above: float | None = None  # a trial that earns more succeeds; None: there is no success
+    lowest_return: float = 0.0  # of a trial that achieves nothing: bounds on returns count from it
     action_dims: tuple[tuple[int, int], ...] = ()  # (task, valid dimensions) where padded
 
     def valid_action_dims(self, task: int) -> int:
         """How many dimensions of a continuous action mean something in `task`."""
         return dict(self.action_dims).get(task, self.action.size)
+
+    def plain_values(self) -> dict[str, Any]:
+        """Return plain values, without what was added later and says nothing: hashes stay equal."""
+        values = asdict(self)
+        if not self.lowest_return:
+            del values["lowest_return"]
+        return values
+
+    def above_lowest(self, earned: Any, steps: Any) -> Any:
+        """Return how much more some steps earned than those of a trial that achieves nothing."""
+        if not self.lowest_return:
+            return earned
+        return earned - self.lowest_return * (steps / self.horizon)

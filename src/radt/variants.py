@@ -31,6 +31,7 @@ class Variant:
     method: str  # a name in METHODS
     overrides: Mapping[str, Any] = field(default_factory=dict)  # nested as the config is
     below_paper: Mapping[str, Any] = field(default_factory=dict)  # also, at smaller budgets
+    base: str = ""  # label of the row that this one changes, presets of suites included
     note: str = ""  # a sentence under tables
     colour: str | None = None  # of its curves; None: a spare one
     dashes: tuple[float, ...] = ()  # of the thin line of what learns nothing
@@ -58,6 +59,39 @@ def variant(name: str) -> Variant:
 def variant_names() -> list[str]:
     """Name all rows that can be asked for."""
     return sorted({*VARIANTS.names(), *METHODS.names()})
+
+
+def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a label where a method is named: its method, and below what is said its own values.
+
+    Older files and command lines know labels as methods.
+    """
+    name = values.get("method")
+    if "label" in values or not isinstance(name, str):
+        return dict(values)
+    row = variant(name)
+    return laid({**own_values(row), "label": row.label}, {**values, "method": row.method})
+
+
+def own_values(row: Variant) -> dict[str, Any]:
+    """Return what a row changes about its method, at every budget."""
+    return laid(own_values(variant(row.base)) if row.base else {}, row.overrides)
+
+
+def arm(label: str, base: str, overrides: Mapping[str, Any], **more: Any) -> Variant:
+    """Change a row: an arm of an ablation, or a try of a tuning study."""
+    return Variant(label, variant(base).method, overrides, base=base, **more)
+
+
+def laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay nested values over others."""
+    both = dict(base)
+    for name, value in over.items():
+        inner = both.get(name)
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            value = laid(inner, value)
+        both[name] = value
+    return both
 
 
 RA_DT_LM = {  # a language model is slow, so that repeated questions are asked and looked up

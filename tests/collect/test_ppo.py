@@ -25,10 +25,10 @@ from radt.collect.ppo import (
     CollectConfig,
     GroupLearner,
     network_inputs,
-    paper_config,
 )
 from radt.collect.rollout import Rollout, Runner, StateIndex, advantages
 from radt.envs import SUITES
+from radt.runs.presets import usual_options
 from radt.spaces import StateSpace
 
 TASKS, STATES, ACTIONS, STEPS, BATCH = 3, 12, 4, 64, 16
@@ -280,7 +280,7 @@ def test_impossible_configurations_are_refused(change: dict, message: str) -> No
 
 
 def test_the_papers_exceptions() -> None:
-    assert paper_config("dark-room-10x10", 3) == CollectConfig(seed=3)
-    assert paper_config("dark-room-20x20").n_epochs == 30
-    large = paper_config("dark-room-40x20")
+    assert usual_options("dark-room-10x10", "ppo", "paper") == CollectConfig()
+    assert usual_options("dark-room-20x20", "ppo", "paper").n_epochs == 30
+    large = usual_options("dark-room-40x20", "ppo", "paper")
     assert (large.n_epochs, large.ent_coef, large.transitions) == (30, 0.1, 200_000)

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from radt.collect import CollectConfig, CollectError, paper_config, record_histories
+from radt.collect import CollectConfig, CollectError, record_histories
 from radt.collect.ppo import GroupLearner
 from radt.collect.record import collection_plan
 from radt.data import Dataset, read_manifest
 from radt.envs import SUITES, KeyDoorSuite
+from radt.runs.presets import usual_options
 
 CONFIG = CollectConfig(n_steps=256, n_epochs=2, transitions=1000, rollouts_per_part=1)
 
@@ -90,6 +91,6 @@ def test_datasets_from_before_the_option_are_the_same_datasets(tmp_path: Path) -
 def test_key_doors_are_collected_as_dark_rooms_of_their_size() -> None:
     for size in ("10x10", "20x20", "40x20"):
         for name in (f"dark-key-door-{size}", f"dark-key-door-{size}-persist"):
-            same = replace(paper_config(name, 3), privileged=False)
-            assert same == paper_config(f"dark-room-{size}", 3)
-            assert paper_config(name).privileged == (not name.endswith("persist"))
+            room, key = (usual_options(env, "ppo", "paper") for env in (f"dark-room-{size}", name))
+            assert replace(key, privileged=False) == room
+            assert key.privileged == (not name.endswith("persist"))

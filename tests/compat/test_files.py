@@ -46,7 +46,7 @@ def returns_of(agent: Agent, trials: int) -> list[float]:
 
 def test_config() -> None:
     config = from_json(json.loads((FILES / "config.json").read_text()))
-    assert config.method == "ra-dt+"
+    assert (config.method, config.label) == ("ra-dt", "ra-dt+")
     assert config.env == "dark-key-door-10x10"
     assert from_json(config.to_json()) == config
 

@@ -13,8 +13,8 @@ from radt.cli import MENU, Menu, main
 from radt.config import from_json
 from radt.decode import leaves
 from radt.envs.suite import SUITES
-from radt.methods import METHODS
 from radt.methods.windows import WindowOptions
+from radt.variants import variant
 
 SURFACE = json.loads(Path(__file__).with_name("surface.json").read_text())
 
@@ -39,7 +39,7 @@ def test_public_names() -> None:
 
 
 def test_methods_and_environments() -> None:
-    assert all(METHODS[name] for name in SURFACE["methods"])
+    assert all(variant(name) for name in SURFACE["methods"])
     assert all(SUITES[name] for name in SURFACE["envs"])
 
 

@@ -27,6 +27,7 @@ from radt.learn import LearnConfig, optimiser
 from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS, Method
 from radt.spaces import TaskSpaces
+from radt.variants import own_values, variant, variant_names
 from tests.toys import histories
 
 TINY = {"layers": 1, "width": 16, "heads": 2, "dropout": 0.0, "tokens": "fused"}
@@ -35,9 +36,13 @@ RETRIEVAL = {"min_length": 2, "dedup": None}
 OPTIONS: dict[str, dict[str, Any]] = {
     "dt": {"model": TINY, "context_len": CONTEXT},
     "ad": {"model": {**TINY, "return_to_go": False}, "skip": 2},
-    "dt-2ep": {"model": TINY},
+    "dt-2ep": {"model": TINY, "episode_gap": 1},
     "dpt": {"model": {**TINY, "return_to_go": False}, "queries": CONTEXT, "set_size": 15},
-    "dpt-oracle": {"model": {**TINY, "return_to_go": False}, "queries": CONTEXT},
+    "dpt-oracle": {
+        "model": {**TINY, "return_to_go": False},
+        "queries": CONTEXT,
+        "labels": "oracle",
+    },
     "ra-dt": {"model": TINY, "memory": {"context_len": CONTEXT, "top_l": 6}, "training": RETRIEVAL},
     "ra-dt-lm": {
         "model": TINY,
@@ -51,6 +56,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "top_fraction": 0.5,
     },
 }
+ROWS = variant_names()
+LEARNING = [name for name in ROWS if METHODS[variant(name).method].learns]
 EMBEDDER: dict[str, dict[str, Any]] = {"dt": {"model": {**TINY, "return_to_go": False}}}
 
 
@@ -92,26 +99,35 @@ def build_method(
     name: str, spaces: TaskSpaces, options: dict[str, Any] | None = None, seed: int = 0
 ) -> Method:
     """Build a small method, its embedder untrained."""
-    entry = METHODS[name]
+    entry, made_by = METHODS[variant(name).method], embedder_of(name)
     embedder = None
-    if entry.embedder is not None:
-        maker = EMBEDDERS[entry.embedder]
-        given = decode(maker.options, embedder_options(entry.embedder))
+    if made_by is not None:
+        maker = EMBEDDERS[made_by]
+        given = decode(maker.options, embedder_options(made_by))
         embedder = maker.build(spaces, given, seed + 1)
     chosen = OPTIONS.get(name, {}) if options is None else options
-    return entry.build(spaces, decode(entry.options, chosen), seed, embedder)
+    method = entry.build(spaces, decode(entry.options, chosen), seed, embedder)
+    method.name = name
+    return method
+
+
+def embedder_of(row: str) -> str | None:
+    """Name the embedder of a row."""
+    usual = METHODS[variant(row).method].embedder
+    return own_values(variant(row)).get("embedder_name", usual)
 
 
 def card_of(method: Method, name: str, options: dict[str, Any] | None = None) -> Card:
     """Describe a method that `build_method` made with seed 0."""
-    entry = METHODS[name]
+    entry = METHODS[variant(name).method]
     chosen = decode(entry.options, OPTIONS.get(name, {}) if options is None else options)
     return Card(
-        method=name,
+        method=variant(name).method,
+        label=name,
         env="toy",
         spaces=method.spaces,
         options=json.loads(json.dumps(dataclasses.asdict(chosen))),  # as a file has it
-        embedder=_embedder_card(entry.embedder),
+        embedder=_embedder_card(embedder_of(name)),
         target=(9.0, 1.0),
         action_rule=dataclasses.asdict(ActionRule()),
         seed=0,
@@ -208,7 +224,7 @@ def check_acting(name: str, suite: TaskSuite, folder: Path) -> None:
         alone, own, _ = roll_out(method, suite, (task,))
         np.testing.assert_allclose(own[:, 0], actions[: len(own), slot], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(alone.returns[0], result.returns[slot], rtol=1e-5)
-    if METHODS[name].learns:
+    if name in LEARNING:
         save_checkpoint(folder / "model.safetensors", method, card_of(method, name))
         method, card = load_checkpoint(folder / "model.safetensors")
         assert card == card_of(method, name)

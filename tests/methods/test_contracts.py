@@ -12,7 +12,9 @@ from radt.envs.suite import Oracle, TaskSuite
 from radt.methods import METHODS
 from radt.model.policy import action_loss
 from tests.contracts.method import (
+    LEARNING,
     OPTIONS,
+    ROWS,
     build_method,
     check_acting,
     check_learning,
@@ -21,8 +23,7 @@ from tests.contracts.method import (
 )
 from tests.toys import TOY_GRID, TOY_REACH, TOYS
 
-LEARNING = [name for name in METHODS.names() if METHODS[name].learns]
-REFERENCES = [name for name in METHODS.names() if not METHODS[name].learns]
+REFERENCES = [name for name in ROWS if name not in LEARNING]
 SUITES = {suite.name: suite for suite in TOYS}
 # Methods meet the kinds of states through encoders alone: each way of drawing meets an image once.
 LOOKING = {"toy-image": ("dt", "ad", "dpt", "ra-dt"), "toy-encoded": ("dt", "ra-dt")}
@@ -45,7 +46,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
     return {suite.name: toy_dataset(suite, tmp_path_factory.mktemp(suite.name)) for suite in TOYS}
 
 
-@pytest.mark.parametrize("name", METHODS.names())
+@pytest.mark.parametrize("name", ROWS)
 def test_a_method_answers_to_its_name(name: str) -> None:
     assert build_method(name, TOY_GRID.spaces).name == name
 

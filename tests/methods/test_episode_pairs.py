@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from radt.api import preset
 from radt.data import Dataset
-from radt.methods import METHODS
 from radt.methods.ad import (
     AD,
     ADOptions,
     EpisodePairActor,
-    EpisodePairOptions,
     earlier_episode,
     join_episodes,
     no_steps,
@@ -202,19 +200,18 @@ def test_no_steps_has_the_types_of_data(dataset: Dataset) -> None:
 )
 def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        EpisodePairOptions(**options)
+        ADOptions(**options)
 
 
-def test_ad_reads_no_return_to_go() -> None:
-    with pytest.raises(ValueError, match="or use dt-2ep"):
-        ADOptions(model=ModelConfig(return_to_go=True))
+def test_ad_reads_no_return_to_go_and_the_other_row_does() -> None:
     assert not ADOptions().model.return_to_go
     assert ADOptions().episode_gap == 100
-    assert EpisodePairOptions().model.return_to_go
-    assert EpisodePairOptions().episode_gap == 1
+    config = preset("dark-room-10x10", "dt-2ep")
+    assert (config.method, config.label) == ("ad", "dt-2ep")
+    assert config.options.model.return_to_go
+    assert config.options.episode_gap == 1
 
 
-def test_both_are_registered(tmp_path: Path) -> None:
+def test_both_can_be_built() -> None:
     for name in ("ad", "dt-2ep"):
         assert build_method(name, TOY_GRID.spaces).name == name
-        assert not METHODS[name].embeds

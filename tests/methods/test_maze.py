@@ -14,16 +14,14 @@ from radt.data import Dataset
 from radt.envs import SUITES, MazeRunnerSuite
 from radt.envs.suite import success_threshold
 from radt.icl import in_context_learning
-from radt.methods import METHODS
 from radt.methods.exploration import ExplorationBonus
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Trajectory
-from tests.contracts.method import build_method, toy_dataset
+from tests.contracts.method import LEARNING, build_method, toy_dataset
 
 SUITE = SUITES["maze-runner-15x15"]
 assert isinstance(SUITE, MazeRunnerSuite)
 FEW = replace(SUITE, train_tasks=(0, 1, 3))
-LEARNING = [name for name in METHODS.names() if METHODS[name].learns]
 
 
 def best_trial(task: int) -> Trajectory:

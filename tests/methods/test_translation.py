@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 
 from radt.envs.suite import SUITES
-from radt.methods import METHODS
 from radt.methods.transforms import translate_states
 from radt.spaces import StateSpace
-from tests.contracts.method import OPTIONS, build_method, toy_dataset
+from tests.contracts.method import LEARNING, OPTIONS, build_method, toy_dataset
 from tests.toys import TOY_GRID, TOY_REACH
 
 ROOM = StateSpace("discrete", (2,), bins=(3, 250))
 ROWS = 400
-LEARNING = [name for name in METHODS.names() if METHODS[name].learns]
 
 
 def somewhere(steps: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:

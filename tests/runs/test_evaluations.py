@@ -151,7 +151,8 @@ def test_what_was_learned_from_is_told(trained: Callable[[str], Run]) -> None:
 def test_continuous_actions_have_no_other_rules() -> None:
     method = build_method("dt", TOY_REACH.spaces)
     trials = Trials(TOY_REACH, (4, 5), 2, named_rule("paper", "dt"), 0)
-    assert list(evaluations(method, trials, ("authors",), ("erased", "oracle"))) == [
+    other = {"authors": named_rule("authors", "dt")}
+    assert list(evaluations(method, trials, other, ("erased", "oracle"))) == [
         "main",
         "erased",
     ]
@@ -161,7 +162,7 @@ def test_an_experts_episode_is_left_out_where_there_is_none() -> None:
     for suite, known in ((TOY_GRID, True), (TOY_REACH, False)):
         method = build_method("ra-dt", suite.spaces)
         trials = Trials(suite, (4, 5), 2, named_rule("paper", "ra-dt"), 0)
-        assert ("oracle" in evaluations(method, trials, (), CONTROLS)) == known
+        assert ("oracle" in evaluations(method, trials, {}, CONTROLS)) == known
 
 
 @pytest.mark.parametrize("names", [{"rules": ("papr",)}, {"controls": ("best",)}])

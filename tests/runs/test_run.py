@@ -11,13 +11,14 @@ import pytest
 
 from radt.data import Dataset
 from radt.memory.language import flush_embeddings
-from radt.methods import METHODS, Method
+from radt.methods import Method
 from radt.runs import evaluate as evaluation
 from radt.runs.evaluate import evaluate_run
 from radt.runs.provenance import Stopwatch, measured
 from radt.runs.run import Run, RunError, collect
 from radt.runs.trace import tracing
 from radt.runs.train import train_run
+from radt.variants import variant_names
 from tests.runs.small import assert_same_tensors, small_config, use_toys
 from tests.toys import TOY_GRID
 
@@ -56,7 +57,7 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
-@pytest.mark.parametrize("method", METHODS.names())
+@pytest.mark.parametrize("method", variant_names())
 def test_a_run_from_data_to_result_and_again_without_a_change(
     method: str, data: Path, tmp_path: Path
 ) -> None:

@@ -280,7 +280,7 @@ def _follow(policy: DecisionTransformer, moments: Moments) -> NDArray[np.float64
 
 def is_good(trials: Trials, best_rolled_out: dict[int, float]) -> Kind:
     """Say what a good trial is: most of the best return, or of the best seen where that is all."""
-    above = success_threshold(trials.suite, trials.tasks)
+    above = _bound(trials)
 
     def good(task: int, earned: float) -> bool:
         possible = trials.suite.optimal_return(task)
@@ -290,9 +290,15 @@ def is_good(trials: Trials, best_rolled_out: dict[int, float]) -> Kind:
     return good
 
 
+def _bound(trials: Trials) -> float:
+    """Return what a trial exceeds that is not bad: success, or anything where none is declared."""
+    above = success_threshold(trials.suite, trials.tasks)
+    return trials.suite.spaces.lowest_return if above is None else above
+
+
 def is_bad(trials: Trials) -> Kind:
     """Say what a bad trial is: one that did not find its goal, or none of several."""
-    above = success_threshold(trials.suite, trials.tasks)
+    above = _bound(trials)
     return lambda _, earned: earned <= above
 
 

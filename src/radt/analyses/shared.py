@@ -107,8 +107,9 @@ class RolledOut:
 
     @property
     def solved(self) -> NDArray[np.bool_]:
-        """Which trials found what their task is about, as scores count it, [task, trial]."""
-        return np.asarray(self.returns > success_threshold(self.trials.suite, self.trials.tasks))
+        """Which trials succeeded, as scores count it, [task, trial]; all where none can."""
+        above = success_threshold(self.trials.suite, self.trials.tasks)
+        return np.asarray(self.returns > (-np.inf if above is None else above))
 
     @property
     def suite(self) -> DrawnSuite:

@@ -20,13 +20,13 @@ from rich.table import Table
 
 from radt.bench import USUAL, CollectArguments, Resources
 from radt.bench.common import make_table, with_provenance
-from radt.collect import SOURCES, CollectProgress, record_histories
+from radt.collect import CollectProgress, record_histories
 from radt.collect.rollout import LATE_EPISODES, late_return
 from radt.data import Dataset
 from radt.engine import LocalEngine, single_threaded
-from radt.envs.suite import SUITES, TaskSuite
+from radt.envs.suite import SUITES, TaskSuite, source_of
 from radt.metrics import crossed_interval
-from radt.runs.presets import usual_source
+from radt.runs.presets import usual_options
 from radt.runs.run import RunError
 from radt.track import Tracker
 
@@ -53,8 +53,8 @@ def bench_collect(
 
     `config` has the hyper-parameters of both sides, by default the paper's.
     """
-    suite, source = SUITES[arguments.env], usual_source(arguments.env)
-    config = shortened(config or SOURCES[source].paper(arguments.env), arguments.rollouts)
+    suite, source = SUITES[arguments.env], source_of(SUITES[arguments.env])
+    config = shortened(config or usual_options(arguments.env, source, "paper"), arguments.rollouts)
     module, version = BASELINES[source], baseline_version(source)  # fails before the long work
     sampled, tracker = sample_tasks(suite, config), Tracker(quiet=resources.quiet)
     ours, late = collect_once(suite, source, config, sampled, resources.workers, tracker)

@@ -194,7 +194,7 @@ def embedding_cosine(loaded: Loaded, env: str, trials: int, seed: int = 0) -> fl
     stepper = embedder and embedder.stepper(len(tasks), context_len)
     if card.env != env or stepper is None:
         raise RunError(
-            f"{loaded.path} holds {card.method} for {card.env}; give a run of ra-dt in {env}, or "
+            f"{loaded.path} holds {loaded.label} for {card.env}; give a run of ra-dt in {env}, or "
             "of a method that embeds step by step"
         )
     cosines: list[Tensor] = []

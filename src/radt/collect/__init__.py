@@ -10,7 +10,7 @@ from typing import Any
 
 from radt.collect import noisy_expert, ppo, ppo_lstm  # which register themselves
 from radt.collect.noisy_expert import NoisyExpertOptions
-from radt.collect.ppo import CollectConfig, paper_config
+from radt.collect.ppo import CollectConfig
 from radt.collect.ppo_lstm import RecurrentConfig
 from radt.collect.record import record_histories
 from radt.collect.source import (
@@ -35,7 +35,6 @@ __all__ = [
     "Request",
     "SourceEntry",
     "noisy_expert",
-    "paper_config",
     "ppo",
     "ppo_lstm",
     "record_histories",

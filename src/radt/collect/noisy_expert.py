@@ -145,7 +145,6 @@ SOURCES.register(
         NoisyExpertOptions,
         record_noisy_expert,
         forecast_noisy_expert,
-        lambda env: NoisyExpertOptions(),  # the paper has no such source
-        check_noisy_expert,
+        check=check_noisy_expert,
     ),
 )

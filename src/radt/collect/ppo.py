@@ -8,7 +8,7 @@ task comes from streams keyed by (seed, task, rollout).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -87,22 +87,6 @@ class CollectConfig:
     def envs_per_task(self) -> int:
         """How many environments an agent learns from: one, as the paper's."""
         return 1
-
-
-def paper_config(env: str, seed: int = 0) -> CollectConfig:
-    """Return the paper's hyper-parameters for an environment.
-
-    Where the key of Key-Door is reset, the learner sees whether it holds it: without that a policy
-    without a memory learns few tasks (the source curves are in docs/results.md).
-    """
-    privileged = env.startswith("dark-key-door-") and not env.endswith("-persist")
-    config = CollectConfig(seed=seed, privileged=privileged)
-    size = env.removeprefix("dark-room-").removeprefix("dark-key-door-")
-    if size.startswith("20x20"):
-        return replace(config, n_epochs=30)
-    if size.startswith("40x20"):
-        return replace(config, n_epochs=30, ent_coef=0.1, transitions=200_000)
-    return config
 
 
 def acting_suite(suite: TaskSuite, config: CollectConfig) -> TaskSuite:
@@ -232,6 +216,4 @@ def forecast_ppo(suite: TaskSuite, options: CollectConfig) -> Forecast:
     return Forecast(len(suite.train_tasks), count, seconds)
 
 
-SOURCES.register(
-    "ppo", SourceEntry(CollectConfig, record_ppo, forecast_ppo, paper_config, check_ppo)
-)
+SOURCES.register("ppo", SourceEntry(CollectConfig, record_ppo, forecast_ppo, check=check_ppo))

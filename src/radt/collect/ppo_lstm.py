@@ -353,7 +353,6 @@ SOURCES.register(
         RecurrentConfig,
         record_ppo_lstm,
         forecast_ppo_lstm,
-        lambda env: RecurrentConfig(),  # the paper has sb3-contrib's for every environment
-        check_ppo_lstm,
+        check=check_ppo_lstm,
     ),
 )

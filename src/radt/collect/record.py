@@ -26,7 +26,7 @@ from radt.data import Manifest, read_manifest, write_history, write_manifest
 from radt.data.manifest import MANIFEST
 from radt.decode import differences
 from radt.engine import Engine, LocalEngine
-from radt.envs.suite import TaskSuite
+from radt.envs.suite import SAID_OF_ITSELF, TaskSuite
 from radt.files import atomic_write, locked, remove_leftovers
 from radt.old_names import translated
 from radt.track import Tracker
@@ -88,7 +88,7 @@ def collection_plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict
         "format": FORMAT,
         "env": suite.name,
         "env_spec": _rules(suite),
-        "spaces": dataclasses.asdict(suite.spaces),
+        "spaces": suite.spaces.plain_values(),
         "tasks": suite.train_tasks,
         "source": source,
         "config": _without_news(dataclasses.asdict(options)),
@@ -106,9 +106,10 @@ def _without_news(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rules(suite: TaskSuite) -> dict[str, Any]:
-    """Return the fields that a suite has beside those of the protocol, e.g. the room's size."""
+    """Return what of a suite's fields its data depend on, e.g. the room's size."""
     record: dict[str, Any] = dataclasses.asdict(suite) if dataclasses.is_dataclass(suite) else {}
-    return {name: value for name, value in record.items() if not hasattr(TaskSuite, name)}
+    told = (*SAID_OF_ITSELF, *(name for name in record if hasattr(TaskSuite, name)))
+    return {name: value for name, value in record.items() if name not in told}
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,24 +16,29 @@ from radt.errors import RunError
 if TYPE_CHECKING:
     from radt.commands.compare_work import News
     from radt.runs.compare import Comparison
+    from radt.variants import Variant
 
 METHODS = "dt,ad,dpt,ra-dt,ra-dt+,ra-dt-lm"
+VARIANT = "'LABEL=METHOD NAME.NAME=VALUE ...'"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareVerb(EngineVerb):
     """Compare methods fairly: run what is missing, then write one table and one picture.
 
-    Every run is an ordinary `radt run` in OUT/ENV/METHOD-seedK. Stopped at any moment, the same
-    command goes on from there. What is finished is published in RESULTS/ENV, where compare.md,
-    compare.png and compare.json tell of all that is published, so a method can be added later.
-    The references replay and sweep, which learn nothing, are always in. Two processes that are
+    A row is a method or a variant of one: the same method with some values changed, under a label
+    of its own. Every run is an ordinary `radt run` in OUT/ENV/LABEL-seedK. Stopped at any moment,
+    the same command goes on from there. What is finished is published in RESULTS/ENV, where
+    compare.md, compare.png and compare.json tell of all of it, so a row can be added later.
+    The references, which learn nothing, are always in: nearest, random, and where they make sense
+    replay and sweep. Two processes that are
     given the same command share the work; let each have its own core with --threads 1. So do
     --workers N, and --engine ray on the machines of a cluster, one thread each.
 
     Try:
       radt compare dark-room-10x10 --dry-run
       radt compare dark-room-10x10 --methods dt,ra-dt,ra-dt+ --seeds 3
+      radt compare dark-room-10x10 --methods ra-dt --variant 'k4=ra-dt options.memory.top_k=4'
       radt compare dark-room-20x20 --seeds 1 --wall-minutes 20
       radt compare dark-room-10x10 --budget smoke --out /tmp/runs --results /tmp/results
     """
@@ -40,6 +46,8 @@ class CompareVerb(EngineVerb):
     env: Annotated[Positional[str | None], arg(metavar="ENV", help_behavior_hint="")] = None
     """Environment; `radt envs` lists them."""
     methods: Annotated[str, arg(metavar="NAME,NAME,...")] = METHODS  # what is compared
+    variant: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar=VARIANT)] = ()
+    """A further row: a method with values changed, e.g. 'k4=ra-dt options.memory.top_k=4'."""
     seeds: int = 3  # runs of each method: seeds 0, 1, ...
     budget: Budget = "laptop"  # smoke takes seconds a run, laptop minutes, paper a GPU
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME.NAME=VALUE")] = ()
@@ -85,9 +93,10 @@ class CompareVerb(EngineVerb):
                 "torchrun starts processes that train one policy together: give it `radt run`; a "
                 "comparison shares its runs with --workers N or --engine ray"
             )
+        names = [name.strip() for name in self.methods.split(",") if name.strip()]
         return Comparison(
             env=self.env,
-            methods=tuple(name.strip() for name in self.methods.split(",") if name.strip()),
+            methods=(*names, *map(written_variant, self.variant)),
             seeds=self.seeds,
             budget=self.budget,
             sets=self.set,
@@ -112,3 +121,15 @@ class CompareVerb(EngineVerb):
         if news.failed:
             told = "\n".join(f"  {name}: {why}" for name, why in news.failed.items())
             raise RunError(f"{len(news.failed)} of the runs have failed:\n{told}")
+
+
+def written_variant(text: str) -> Variant:
+    """Read a variant as it is written on a command line: 'LABEL=METHOD a.b=c ...'."""
+    from radt.config import overrides
+    from radt.variants import VariantError, arm
+
+    label, equals, rest = text.partition("=")
+    method, *values = shlex.split(rest) or [""]
+    if not (equals and method):
+        raise VariantError(f"{text!r} is no variant; write {VARIANT}")
+    return arm(label.strip(), method, overrides(values).values)

@@ -105,13 +105,13 @@ def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
 
 def finish(comparison: Comparison, planned: Entry, common: Common) -> str:
     """Bring one run to its end and publish it, unless another process has; say which it was."""
-    method, seed, threads = planned.config.method, planned.config.seed, common.threads
+    row, seed, threads = planned.row, planned.config.seed, common.threads
     quiet = common.quiet or common.json
-    if comparison.times(method):
-        config, file = comparison.config(method, seed=0), comparison.pace_file(method)
+    if comparison.times(row):
+        config, file = comparison.config(row, seed=0), comparison.pace_file(row)
         collect(config, common.workers, quiet)
         threads = pace_of(config, file, common.workers, common.device).threads  # equal for all
-    one = entry(comparison, method, seed)  # another process may have finished it
+    one = entry(comparison, row, seed)  # another process may have finished it
     if one.state == "published":
         return "published"
     run(one.config, one.out, common.workers, quiet, threads=threads, device=common.device)

@@ -165,7 +165,7 @@ def check_weights() -> str:
     files = sorted(WEIGHTS.glob("*.safetensors"))
     if not files:
         return "none in this installation; `radt demo` needs --checkpoint"
-    return ", ".join(f"{file.stem} ({load(file).card.method})" for file in files)
+    return ", ".join(f"{file.stem} ({load(file).label})" for file in files)
 
 
 def show(values: dict[str, Any]) -> str:

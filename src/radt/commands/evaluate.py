@@ -71,6 +71,7 @@ class EvaluateVerb(EngineVerb):
 
     def execute(self) -> None:
         """Evaluate, write the record and show it."""
+        from radt.action_rules import named_rule, rule_name
         from radt.config import EvaluateConfig
         from radt.files import atomic_write
         from radt.loading import load, method_at
@@ -98,18 +99,21 @@ class EvaluateVerb(EngineVerb):
         tracker = Tracker(quiet=self.common.quiet)
         file = path.with_suffix(".trace.jsonl") if self.trace else None
         load_again = partial(method_at, self.source.absolute(), self.common.device)
-        asked = evaluations(loaded.method, trials, rules, controls)
+        named = {name: named_rule(name, loaded.card.method) for name in rules}
+        asked = evaluations(loaded.method, trials, named, controls)
         parts = Parts(path.with_suffix(".parts"), weights_stamp(loaded.path))
-        with self.opened() as engine, tracing(file, trials.suite.name, loaded.card.method) as trace:
+        with self.opened() as engine, tracing(file, trials.suite.name, loaded.label) as trace:
             how = roll_out if engine is None else shared(engine, load_again)
             told = evaluate_all(loaded.method, asked, parts, how, tracker, trace)
         record = {
             "experiment": "evaluate",
+            "label": loaded.label,
             "method": loaded.card.method,
             "trained_on": loaded.card.env,
             "split": self.split,
             **result_record(trials, told[MAIN]),
-            **rules_and_controls(loaded.method, asked, told),
+            "rule": rule_name(trials.rule, loaded.card.method),
+            **rules_and_controls(asked, told),
         }
         atomic_write(path, (json.dumps(record) + "\n").encode())
         parts.close()
@@ -136,7 +140,7 @@ class EvaluateVerb(EngineVerb):
 
     def _trials(self, loaded: Loaded) -> Trials:
         """Say what is rolled out; a run's own number of trials is the usual one."""
-        from radt.envs.suite import SUITES
+        from radt.envs.suite import SUITES, splits_of
         from radt.runs.compare import read_config
         from radt.runs.evaluate import Trials
 
@@ -151,7 +155,9 @@ class EvaluateVerb(EngineVerb):
             count = read_config(self.source).evaluate.trials if own else suite.trials
         at_least(1, trials=count)
         at_least(0, seed=self.seed)
-        splits = {"train": loaded.card.tasks or suite.train_tasks, "eval": suite.eval_tasks}
+        splits = splits_of(suite)
+        if loaded.card.tasks:  # those that were learned from
+            splits = {**splits, "train": loaded.card.tasks}
         if self.split not in splits:
             raise UnknownNameError(f"split of {suite.name}", self.split, list(splits))
         return Trials(suite, splits[self.split], count, loaded.rule, self.seed)
@@ -182,8 +188,11 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
 
     returns = np.asarray(record["returns"], dtype=np.float64)  # [task, trial]
     tasks, trials = returns.shape
-    means, above = returns.mean(axis=0), float(record.get("solved_above", 0.0))
-    found, later = solved_by(returns, above), return_after_success(returns, above)
+    means, above = (
+        returns.mean(axis=0),
+        record.get("success_above", record.get("solved_above", 0.0)),
+    )
+    later = np.nan if above is None else return_after_success(returns, above)
     best = [value for value in record["optimum"] if value is not None]
     optimum = float(np.mean(best)) if best else None
     n, shown = decimals(optimum), [trial for trial in TRIALS if trial < trials] + [trials]
@@ -191,7 +200,9 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     for trial in shown:
         table.add_column(str(trial), justify="right")
     table.add_row("mean return", *(f"{means[trial - 1]:.{n}f}" for trial in shown))
-    table.add_row("solved", *(f"{found[trial - 1]}/{tasks}" for trial in shown))
+    if above is not None:
+        found = solved_by(returns, above)
+        table.add_row("solved", *(f"{found[trial - 1]}/{tasks}" for trial in shown))
     score = f"[bold]{late_score(returns).mean():.{n}f}[/] over trials {max(1, trials - 9)}-{trials}"
     known = "" if optimum is None else f", optimum {optimum:.2f}"
     lines = [
@@ -199,7 +210,8 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
         f"score             {score}{known}",
         *([] if np.isnan(later) else [f"after success     {later:.{n}f}"]),
     ]
-    title = f"{record['method']} on {record['env']}, {tasks} tasks, seed {record['seed']}"
+    label = record.get("label", record["method"])
+    title = f"{label} on {record['env']}, {tasks} tasks, seed {record['seed']}"
     there = ", ".join(name for name in FILES if (place / name).exists())
     files = f"[dim]{place}: {there}[/]" if place.is_dir() else f"[dim]{place}[/]"
     beside = others_table(record, n)

@@ -38,7 +38,7 @@ class Tracked(ComputingVerb, RunWords):
 
     def folder(self, config: RunConfig) -> Path:
         """Return the run's folder."""
-        name = f"{config.env}-{config.method}-{config.budget}-seed{config.seed}"
+        name = f"{config.env}-{config.label}-{config.budget}-seed{config.seed}"
         return self.out or Path("runs") / name
 
     def sinks(self, config: RunConfig) -> tuple[Sink, ...]:

@@ -182,7 +182,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _to_json(manifest: Manifest, indent: int | None = None) -> str:
-    content = dataclasses.asdict(manifest)
+    content = dataclasses.asdict(manifest) | {"spaces": manifest.spaces.plain_values()}
     return json.dumps(content, indent=indent, sort_keys=True, allow_nan=False)
 
 

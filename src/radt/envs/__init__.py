@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gymnasium as gym
 
+from radt.envs import grid_recipes
 from radt.envs.dark_room import DarkRoomSuite, Room
 from radt.envs.key_door import KeyDoorSuite, KeyRoom
 from radt.envs.maze_runner import MazeRunnerSuite
@@ -13,7 +14,12 @@ TARGETS = {(10, 10): (90.0, 5.0), (20, 20): (370.0, 10.0), (40, 20): (500.0, 10.
 
 DARK_ROOMS = (
     *(
-        DarkRoomSuite(f"dark-room-{width}x{height}", Room(width, height), target)
+        DarkRoomSuite(
+            f"dark-room-{width}x{height}",
+            Room(width, height),
+            target,
+            recipes=grid_recipes.dark_room(width),
+        )
         for (width, height), target in TARGETS.items()
     ),
     DarkRoomSuite("dark-room-10x10-random-start", Room(10, 10, random_start=True), (90.0, 5.0)),
@@ -24,6 +30,7 @@ KEY_DOORS = tuple(
         f"dark-key-door-{width}x{height}{'-persist' if persist else ''}",
         KeyRoom(width, height, persist_key=persist),
         target,
+        recipes=grid_recipes.key_door(width, persist),
     )
     for persist in (False, True)
     for (width, height), target in TARGETS.items()

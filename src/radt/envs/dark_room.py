@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, SupportsIndex
 
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radt.envs.grid import GridEnv, GridVec, Mask
 from radt.envs.render import Cell, GridView
-from radt.envs.suite import TaskSuite
+from radt.envs.suite import Recipe, TaskSuite
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 ACTIONS = ("up", "right", "down", "left", "wait")
@@ -276,6 +276,7 @@ class DarkRoomSuite:
     trials: int = 40
     train_tasks: tuple[int, ...] = TRAIN_TASKS
     eval_tasks: tuple[int, ...] = EVAL_TASKS
+    recipes: tuple[Recipe, ...] = field(default=(), compare=False)
 
     pickable: ClassVar[tuple[str, ...]] = ("goal",)  # what one can put into a cell by hand
     picked_room: ClassVar[type[Room]] = PickedRoom

@@ -8,7 +8,7 @@ reached in its turn; with the last one the episode ends. `MazeRunner` plays one 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from radt.envs.grid import GridEnv, GridVec, Mask
+from radt.envs.grid_recipes import MAZES
 from radt.envs.maze import (
     CELLS,
     MOST_GOALS,
@@ -30,6 +31,7 @@ from radt.envs.maze import (
     shortest_tour,
 )
 from radt.envs.render import Cell, GridView
+from radt.envs.suite import Recipe
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 UNSEEN = tuple(range(300, 320))
@@ -146,6 +148,8 @@ class MazeRunnerSuite:
     trials: int = 30
     train_tasks: tuple[int, ...] = CANDIDATES
     eval_tasks: tuple[int, ...] = UNSEEN
+    source: str = "ppo-lstm"
+    recipes: tuple[Recipe, ...] = field(default=MAZES, compare=False)
 
     @cached_property
     def spaces(self) -> TaskSpaces:

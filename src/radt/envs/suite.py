@@ -2,12 +2,25 @@
 
 A task is an integer. A suite knows which tasks are for training and which are unseen, builds one
 environment or many at once, and says what the best possible return is, where that is known.
+
+What else it can say of itself has defaults, so that a suite is as short as its tasks allow:
+
+| attribute      | default    | meaning                                                        |
+|----------------|------------|----------------------------------------------------------------|
+| `splits`       | none       | further named sets of tasks, beside `train` and `eval`         |
+| `source`       | `"ppo"`    | the data source that is used unless another is asked for       |
+| `recipes`      | none       | what it changes about runs, by budget, row or source           |
+| `scoring`      | the return | how a return becomes a score                                   |
+| `task_targets` | none       | target returns of single tasks, or `"data"`: the best recorded |
+
+Whether a trial can succeed, and from which return on, is `spaces.solved_above`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import gymnasium as gym
 from numpy.typing import NDArray
@@ -58,12 +71,67 @@ class TaskSuite(Protocol):
         """Say in a few words what `task` asks for."""
 
 
-def success_threshold(suite: TaskSuite, tasks: Sequence[int]) -> float:
-    """Return what a trial exceeds that has found what its task is about.
+SAID_OF_ITSELF = ("splits", "source", "recipes", "scoring", "task_targets")  # and may be left out
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a suite changes about runs: a layer of config values, and for which runs it is.
+
+    Options that a method does not have are left out, so one recipe serves many.
+    """
+
+    values: Mapping[str, Any]  # nested as the config is
+    budgets: tuple[str, ...] = ()  # none: all of them
+    labels: tuple[str, ...] = ()  # rows by name; none: all of them
+    methods: tuple[str, ...] = ()  # rows by their method; none: all of them
+    source: str | None = None  # a data source; None: any
+
+    def fits(self, budget: str, label: str, method: str, source: str) -> bool:
+        """Tell whether a run is meant."""
+        wanted = ((self.budgets, budget), (self.labels, label), (self.methods, method))
+        return self.source in (None, source) and all(not ok or one in ok for ok, one in wanted)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How a return becomes a score; a normalised one is 0 at `low` and 1 at `high`."""
+
+    kind: Literal["return", "success", "data-normalised", "human-normalised"] = "return"
+    low: Mapping[int, float] = field(default_factory=dict)  # by task, e.g. of a random policy
+    high: Mapping[int, float] = field(default_factory=dict)  # e.g. of the data, or of people
+
+
+def recipes_of(suite: TaskSuite) -> tuple[Recipe, ...]:
+    """Return what a suite changes about runs."""
+    return tuple(getattr(suite, "recipes", ()))
+
+
+def source_of(suite: TaskSuite) -> str:
+    """Name the data source of a suite, unless another one is asked for."""
+    return str(getattr(suite, "source", "ppo"))
+
+
+def splits_of(suite: TaskSuite) -> dict[str, tuple[int, ...]]:
+    """Return the named sets of a suite's tasks."""
+    own: Mapping[str, tuple[int, ...]] = getattr(suite, "splits", {})
+    return {"train": suite.train_tasks, "eval": suite.eval_tasks, **own}
+
+
+def scoring_of(suite: TaskSuite) -> Scoring:
+    """Say how a suite is scored."""
+    found: Scoring = getattr(suite, "scoring", Scoring())
+    return found
+
+
+def success_threshold(suite: TaskSuite, tasks: Sequence[int]) -> float | None:
+    """Return what a trial exceeds that has succeeded; None: the suite declares no success.
 
     That is what solves a task, unless some of `tasks` do not pay so much: then it is any reward.
     """
     above = suite.spaces.solved_above
+    if above is None:
+        return None
     best = [suite.optimal_return(task) for task in tasks]
     return 0.0 if any(value is not None and value <= above for value in best) else above
 

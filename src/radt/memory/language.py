@@ -135,7 +135,7 @@ class LanguageEmbedder:
         """Hash the weights and how they are used, but not where they lie."""
         used = {k: v for k, v in asdict(self.options).items() if k not in ("model", "cache_most")}
         used |= {"sha256": self.model.sha256, "projection_seed": self.seed, "format": FORMAT}
-        content = json.dumps([used, asdict(self.spaces)], sort_keys=True)
+        content = json.dumps([used, self.spaces.plain_values()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     @cached_property

@@ -49,7 +49,7 @@ class MemoryConfig:
     utility: str = "return"
     index: str = "flat"  # of a store that does not search by itself, as a server does
     retrieve_every: int = 1  # steps between retrievals; 0: once, at the start of a trial
-    store_above: float | None = None  # store only chunks that earned more; None: all
+    store_above: float | None = None  # store chunks that earned more than the lowest; None: all
     return_of: Literal["episode", "chunk"] = "episode"  # what an entry's utility is judged by
     loop_erased: bool = False  # store loop-erased trajectories (see loop_erasure.py)
     dedup: float | None = None  # drop new entries more similar than this to a stored one
@@ -151,7 +151,8 @@ class Memory:
             trajectories = [loop_erased_trial(trial) for trial in trajectories]
         entries, chunks = cut_trials(trajectories, self.spaces, context_len, first)
         if self.config.store_above is not None:
-            kept = chunks.rewards.sum(1) > self.config.store_above
+            earned = self.spaces.above_lowest(chunks.rewards.sum(1), chunks.mask.sum(1))
+            kept = earned > self.config.store_above
             entries, chunks = entries.rows(kept), chunks.rows(kept)
         if self.config.return_of == "chunk":
             entries = replace(entries, total_return=chunks.rewards.sum(1))

@@ -4,9 +4,9 @@ Algorithm Distillation (`ad`): in the data the current episode comes K episodes 
 one, so its actions are those of a policy that has improved. To predict them, the model has to
 improve on what it reads; while acting, the earlier episode is the last finished trial.
 
-`dt-2ep` is the Decision Transformer with two episodes, as the paper runs it on grid-worlds: the
-same input with K = 1 and returns-to-go, achieved ones for the earlier episode, the target for the
-current one.
+The variant `dt-2ep` is the Decision Transformer with two episodes, as the paper runs it on
+grid-worlds: the same input with K = 1 and returns-to-go, achieved ones for the earlier episode, the
+target for the current one.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from radt.trajectory import Batch, Retrieval, Trajectory, returns_to_go
 
 
 @dataclass(frozen=True)
-class EpisodePairOptions(WindowOptions):
+class ADOptions(WindowOptions):
     """What can be chosen about a method whose input is two episodes; windows are of the current."""
 
-    model: ModelConfig = field(default_factory=ModelConfig)
-    episode_gap: int = 1  # K: episodes from the earlier one to the current one
+    model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
+    episode_gap: int = 100  # K: episodes from the earlier one to the current one
     loss_on: Literal["all", "current"] = "all"  # whose actions are targets
     context_dropout: float = 0.1  # share of windows without an earlier episode, as in trial 1
     cache: bool = True  # decide with a key-value cache
@@ -56,22 +56,6 @@ class EpisodePairOptions(WindowOptions):
         if self.episode_gap < 1:
             raise ValueError(f"episode_gap must be at least 1, not {self.episode_gap}")
         check_share("context_dropout", self.context_dropout)
-
-
-@dataclass(frozen=True)
-class ADOptions(EpisodePairOptions):
-    """What can be chosen about Algorithm Distillation."""
-
-    model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
-    episode_gap: int = 100  # K
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.model.return_to_go:
-            raise ValueError(
-                "Algorithm Distillation reads no return-to-go: set model.return_to_go to false, "
-                "or use dt-2ep"
-            )
 
 
 @dataclass(frozen=True)
@@ -86,10 +70,10 @@ class ADExamples:
 class AD:
     """A Decision Transformer over two episodes."""
 
-    def __init__(
-        self, spaces: TaskSpaces, options: EpisodePairOptions, seed: int, name: str = "ad"
-    ) -> None:
-        self.spaces, self.options, self.name = spaces, options, name
+    name = "ad"
+
+    def __init__(self, spaces: TaskSpaces, options: ADOptions, seed: int) -> None:
+        self.spaces, self.options = spaces, options
         check_translate(options.translate, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, episodes=2)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
@@ -225,12 +209,4 @@ def build_ad(spaces: TaskSpaces, options: ADOptions, seed: int, embedder: Embedd
     return AD(spaces, options, seed)
 
 
-def build_dt_2ep(
-    spaces: TaskSpaces, options: EpisodePairOptions, seed: int, embedder: Embedder | None
-) -> AD:
-    """Build the Decision Transformer with two episodes as the registry asks for it."""
-    return AD(spaces, options, seed, name="dt-2ep")
-
-
 METHODS.register("ad", MethodEntry(ADOptions, build_ad))
-METHODS.register("dt-2ep", MethodEntry(EpisodePairOptions, build_dt_2ep))

@@ -1,8 +1,8 @@
 """Decision-Pretrained Transformer: the action of a state, given a set of transitions of its task.
 
-`dpt` learns the actions of the behaviour policy, as the paper's authors do; `dpt-oracle` learns the
-optimal action of every state, as DPT was first published, from an environment that knows it. The
-query is a state alone: no time, no history of the running trial.
+It learns the actions of the behaviour policy, as the paper's authors do; the variant `dpt-oracle`
+learns the optimal action of every state, as DPT was first published, from an environment that knows
+it. The query is a state alone: no time, no history of the running trial.
 
 While acting, the set comes from the finished trials of the task. In training it comes from earlier
 episodes of the query's task, chosen so that sets look like those of an agent: from few episodes or
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -52,6 +53,7 @@ class DPTOptions(WindowOptions):
     set_size: int | None = None  # transitions in a set; None: as many as two episodes have
     set_episodes: int = 40  # a set in training comes from at most so many episodes
     context_dropout: float = 0.1  # share of empty sets, as in trial 1
+    labels: Literal["data", "oracle"] = "data"  # the behaviour policy's actions, or optimal ones
     cache: bool = True  # keep what was made of a set for the whole trial
 
     def __post_init__(self) -> None:
@@ -78,10 +80,11 @@ class DPTExamples:
 class DPT:
     """A policy over a query state and an order-free set."""
 
-    def __init__(
-        self, spaces: TaskSpaces, options: DPTOptions, seed: int, name: str = "dpt"
-    ) -> None:
-        self.spaces, self.options, self.name = spaces, options, name
+    name = "dpt"
+
+    def __init__(self, spaces: TaskSpaces, options: DPTOptions, seed: int) -> None:
+        self.spaces, self.options = spaces, options
+        self.oracle: Oracle | None = None  # whose actions are learned; None: those of the data
         check_translate(options.translate, spaces)
         self.set_size = options.set_size or 2 * spaces.horizon
         self.policy = SetPolicy(spaces, options.model, seed)
@@ -94,6 +97,8 @@ class DPT:
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the episodes that queries come from; sets come from the whole history."""
+        if self.options.labels == "oracle":
+            self.oracle = oracle_of(dataset.manifest.env)
         self.sampler = WindowSampler(dataset, self.options.queries, self.options)
         return {"episodes": len(self.sampler.episodes)}
 
@@ -105,15 +110,13 @@ class DPT:
         )
         places.mask[rng.random(size) < self.options.context_dropout] = False
         recent, known = self.sampler.read(windows), read_places(dataset, places)
-        labels = self.labels(windows, recent)
+        labels = recent.actions
+        if self.oracle is not None:
+            labels = optimal_labels(self.oracle, dataset, windows, recent)
         if self.options.translate:
             recent, known = self._translated(recent, known, rng)
         tasks = dataset.episodes.task[windows.episode]
         return DPTExamples(recent, known, labels, valid_dimensions(self.spaces, tasks))
-
-    def labels(self, windows: Windows, recent: Batch) -> Tensor:
-        """Return the actions to predict: what the behaviour policy did, [B, Q]."""
-        return recent.actions
 
     def _translated(
         self, recent: Batch, known: Transitions, rng: np.random.Generator
@@ -148,28 +151,20 @@ class DPT:
         return DPTActor(self.policy, slots, self.set_size, self.options.cache)
 
 
-class DPTOracle(DPT):
-    """DPT that learns the optimal action of each state."""
-
-    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
-        """Also ask the environment of the data for its oracle."""
-        self.oracle = oracle_of(dataset.manifest.env)
-        return super().prepare(dataset, progress)
-
-    def labels(self, windows: Windows, recent: Batch) -> Tensor:
-        """Return the optimal actions, [B, Q]; behind a window's end they mean nothing."""
-        dataset, labels = self.sampler.dataset, recent.actions.clone()
-        episodes = whole_episodes(dataset, windows.episode)
-        spans = zip(windows.episode, windows.start, windows.stop, strict=True)
-        for row, (episode, start, stop) in enumerate(spans):
-            taken = slice(0, int(dataset.episodes.length[episode]))
-            best = self.oracle.optimal_actions(
-                int(dataset.episodes.task[episode]),
-                episodes.states[row, taken].numpy(),
-                episodes.rewards[row, taken].numpy(),
-            )
-            labels[row, : stop - start] = torch.from_numpy(best[start:stop]).to(labels.dtype)
-        return labels
+def optimal_labels(oracle: Oracle, dataset: Dataset, windows: Windows, recent: Batch) -> Tensor:
+    """Return the optimal actions, [B, Q]; behind a window's end they mean nothing."""
+    labels = recent.actions.clone()
+    episodes = whole_episodes(dataset, windows.episode)
+    spans = zip(windows.episode, windows.start, windows.stop, strict=True)
+    for row, (episode, start, stop) in enumerate(spans):
+        taken = slice(0, int(dataset.episodes.length[episode]))
+        best = oracle.optimal_actions(
+            int(dataset.episodes.task[episode]),
+            episodes.states[row, taken].numpy(),
+            episodes.rewards[row, taken].numpy(),
+        )
+        labels[row, : stop - start] = torch.from_numpy(best[start:stop]).to(labels.dtype)
+    return labels
 
 
 def oracle_of(env: str) -> Oracle:
@@ -177,7 +172,7 @@ def oracle_of(env: str) -> Oracle:
     suite = SUITES[env]
     if not isinstance(suite, Oracle):
         raise ValueError(
-            f"dpt-oracle learns optimal actions, which the suite of {env} does not tell; give "
+            f"labels=oracle asks for optimal actions, which the suite of {env} does not tell; give "
             f"{type(suite).__name__} a method optimal_actions(task, states, rewards), or train dpt"
         )
     return suite
@@ -327,12 +322,4 @@ def build_dpt(spaces: TaskSpaces, options: DPTOptions, seed: int, embedder: Embe
     return DPT(spaces, options, seed)
 
 
-def build_dpt_oracle(
-    spaces: TaskSpaces, options: DPTOptions, seed: int, embedder: Embedder | None
-) -> DPT:
-    """Build the method with optimal labels as the registry asks for it."""
-    return DPTOracle(spaces, options, seed, name="dpt-oracle")
-
-
 METHODS.register("dpt", MethodEntry(DPTOptions, build_dpt))
-METHODS.register("dpt-oracle", MethodEntry(DPTOptions, build_dpt_oracle))

@@ -81,7 +81,7 @@ class UsesSharedMemory(Protocol):
 class Method(Protocol):
     """A way to learn from histories and to act afterwards."""
 
-    name: str
+    name: str  # of its row in tables
     spaces: TaskSpaces
     networks: dict[str, nn.Module]  # all that a checkpoint has to carry; the policy is "policy"
 
@@ -112,7 +112,7 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A registered method: its options, how it is built, and which embedder it needs."""
+    """A registered method: its options, how it is built, and which embedder it usually has."""
 
     options: type[Any]
     build: Callable[[TaskSpaces, Any, int, Embedder | None], Method]
@@ -124,28 +124,34 @@ class MethodEntry:
         """Whether the method needs an embedder."""
         return self.embedder is not None
 
-    @property
-    def trains_embedder(self) -> bool:
-        """Whether the embedder has to learn before the method can."""
-        return self.embedder is not None and EMBEDDERS[self.embedder].learns
-
 
 METHODS: Registry[MethodEntry] = Registry("methods", "method")
 
 
 def build_method(
-    name: str, spaces: TaskSpaces, options: Any, embedder_options: Any, seed: int
+    name: str,
+    spaces: TaskSpaces,
+    options: Any,
+    embedder_options: Any,
+    seed: int,
+    embedder_name: str | None = None,
 ) -> Method:
-    """Build a method and the embedder that it needs, both untrained."""
+    """Build a method and the embedder that it needs, its usual one or another, both untrained."""
     entry, embedder = METHODS[name], None
     if entry.embedder is not None:
-        embedder = EMBEDDERS[entry.embedder].build(spaces, embedder_options, seed)
+        known = EMBEDDERS[embedder_name or entry.embedder]
+        embedder = known.build(spaces, embedder_options, seed)
     return entry.build(spaces, options, seed, embedder)
 
 
 def blueprint(
-    name: str, spaces: TaskSpaces, options: Any, embedder_options: Any, seed: int
+    name: str,
+    spaces: TaskSpaces,
+    options: Any,
+    embedder_options: Any,
+    seed: int,
+    embedder_name: str | None = None,
 ) -> Method:
     """Build a method without room for its weights: only shapes and sizes can be read."""
     with torch.device("meta"):
-        return build_method(name, spaces, options, embedder_options, seed)
+        return build_method(name, spaces, options, embedder_options, seed, embedder_name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -85,15 +84,16 @@ class RADTExamples:
 class RADT:
     """A Decision Transformer that reads what it retrieved."""
 
+    name = "ra-dt"
+
     def __init__(
         self,
         spaces: TaskSpaces,
         options: RADTOptions,
         seed: int,
         embedder: Embedder,
-        name: str = "ra-dt",
     ) -> None:
-        self.spaces, self.options, self.embedder, self.name = spaces, options, embedder, name
+        self.spaces, self.options, self.embedder = spaces, options, embedder
         check_translate(options.translate, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
@@ -305,16 +305,11 @@ def build(
     options: RADTOptions,
     seed: int,
     embedder: Embedder | None,
-    name: str = "ra-dt",
 ) -> RADT:
     """Build the method as the registry asks for it."""
     if embedder is None:
         raise ValueError("RA-DT needs an embedder for its keys; train one first")
-    return RADT(spaces, options, seed, embedder, name)
+    return RADT(spaces, options, seed, embedder)
 
 
 METHODS.register("ra-dt", MethodEntry(RADTOptions, build, embedder="dt"))
-METHODS.register("ra-dt+", MethodEntry(RADTOptions, partial(build, name="ra-dt+"), embedder="dt"))
-METHODS.register(
-    "ra-dt-lm", MethodEntry(RADTOptions, partial(build, name="ra-dt-lm"), embedder="lm")
-)

@@ -61,7 +61,9 @@ class TrainingMemory:
         self.sizes: dict[str, float] = {}
         self._note("cut")
         if config.store_above is not None:
-            self.store.keep(self.store.earned() > config.store_above)
+            steps = self.store.entries.stop - self.store.entries.start
+            earned = dataset.spaces.above_lowest(self.store.earned(), steps)
+            self.store.keep(earned > config.store_above)
             self._note("rewarded")
         if training.start_chunks:
             self.store.keep(self.store.entries.start == 0)

@@ -40,7 +40,7 @@ class RunningTrials:
     def begin_task(self, slots: NDArray[np.int64]) -> None:
         """Start a new task in some slots: nothing is known of it yet."""
         self.trial[slots] = 0
-        self.solved[slots] = False
+        self.solved[slots] = self.spaces.solved_above is None  # then there is nothing to find
         self.most_rewards[slots] = 0
         self.back_off[slots] = 0
         self.failures[slots] = 0
@@ -75,7 +75,8 @@ class RunningTrials:
         self.earned[slots] += rewards
         self.rewards_so_far[slots] += rewards > 0
         self.most_rewards[slots] = np.maximum(self.most_rewards[slots], self.rewards_so_far[slots])
-        self.solved[slots] |= self.earned[slots] > self.spaces.solved_above
+        if self.spaces.solved_above is not None:
+            self.solved[slots] |= self.earned[slots] > self.spaces.solved_above
         self.step[slots] += 1
 
     def exploring(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -63,13 +63,15 @@ class WindowSampler:
         self.start_windows = options.start_windows
         self.episodes = top_episodes(dataset, options.top_fraction)  # [E']
         if min_return := options.min_return:
-            earned = dataset.episodes.total_return
+            episodes = dataset.episodes
+            earned = dataset.spaces.above_lowest(episodes.total_return, episodes.length)
             enough = earned[self.episodes] >= min_return * earned.max()
             self.episodes = self.episodes[enough]
             if not len(self.episodes):
                 raise ValueError(
                     f"no episode earned min_return={min_return:g} of the most that any did, "
-                    f"{earned.max():g}; lower it, or leave it out where returns are not above 0"
+                    f"{earned.max():g} above the lowest return; lower it, or let the suite say "
+                    "what its lowest return is"
                 )
         self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from radt.checkpoint import read_header
 from radt.config import TRAINING_TASKS
 from radt.envs.suite import SUITES
+from radt.envs.suite import source_of as suite_source
 from radt.errors import RadtError
 from radt.methods import METHODS
 from radt.metrics import decimals
 from radt.old_names import translated
 from radt.plots.style import in_order
-from radt.runs.presets import usual_source
 from radt.runs.run import CHECKPOINT
 
 Record = Mapping[str, Any]  # one `icl.json`
@@ -154,7 +154,7 @@ def trained_on(records: Sequence[Record]) -> str:
     learned = by_method([record for record in records if source_of(record) is not None])
     told: dict[str, list[str]] = {}
     for method, same in learned.items():
-        usual = usual_source(str(same[0]["config"].get("env", same[0]["env"])))
+        usual = suite_source(SUITES[str(same[0]["config"].get("env", same[0]["env"]))])
         for source in sorted({str(source_of(record)) for record in same} - {usual}):
             told.setdefault(source, []).append(method)
     return "; ".join(

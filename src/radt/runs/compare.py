@@ -1,7 +1,7 @@
 """A comparison is a set of ordinary runs: which they are, which are finished, where they are kept.
 
-A run works in `OUT/<env>/<method>-seed<k>`. When it is finished, what it says is published as
-`RESULTS/<env>/<method>-seed<k>`: its record, config, pictures and summary; weights and logs stay
+A run works in `OUT/<env>/<label>-seed<k>`. When it is finished, what it says is published as
+`RESULTS/<env>/<label>-seed<k>`: its record, config, pictures and summary; weights and logs stay
 behind. A published record with the same config is not made again.
 
 Equal wall time is a number of updates: as many as fit some minutes of training on this machine. It
@@ -40,9 +40,10 @@ from radt.runs.provenance import (
 from radt.runs.run import RESULT, Run, build_for, conflicts, dataset_path, outcome_values
 from radt.runs.train import train_run
 from radt.spaces import TaskSpaces
+from radt.variants import Variant, resolved, variant
 from radt.version import code_version
 
-REFERENCES = ("replay", "sweep")  # learn nothing and stand beside every method
+REFERENCES = ("nearest", "replay", "sweep", "random")  # learn nothing and stand in every table
 KEPT = ("config.json", "choices.json", "dataset.json", "curve*.png", "summary.md", "trials.gif")
 CONFLICTS = 3  # so many are named
 LOOKS = 4  # at validation tasks, where time decides how many updates there are
@@ -58,7 +59,7 @@ class Comparison:
     """What is compared, under which conditions, and where."""
 
     env: str
-    methods: tuple[str, ...]
+    methods: tuple[str | Variant, ...]  # rows: variants, or labels of such
     seeds: int = 3
     budget: Budget = "laptop"
     sets: tuple[str, ...] = ()  # values that differ from the presets, as a.b=c
@@ -71,8 +72,18 @@ class Comparison:
             raise RunError(f"a comparison needs at least 1 seed, not {self.seeds}")
         if self.wall_minutes is not None and self.wall_minutes <= 0:
             raise RunError(f"minutes of training must be more than 0, not {self.wall_minutes:g}")
-        for method in self.methods:
-            self.config(method, seed=0)  # an unknown name is an error before anything runs
+        for row in self.rows:
+            self.config(row, seed=0)  # an unknown name is an error before anything runs
+
+    @property
+    def rows(self) -> list[Variant]:
+        """What is compared: the references that can act here, then what was asked for."""
+        asked = [variant(row) if isinstance(row, str) else row for row in self.methods]
+        rows = {row.label: row for row in (*map(variant, self.references), *asked)}
+        for row in asked:
+            if rows[row.label] != row:
+                raise RunError(f"two rows are called {row.label!r}; give each a label of its own")
+        return list(rows.values())
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -92,35 +103,34 @@ class Comparison:
         folder = self.results / self.env
         return folder if self.wall_minutes is None else folder / f"wall-{self.wall_minutes:g}min"
 
-    def names(self) -> Iterator[tuple[str, int]]:
-        """List methods and seeds in the order of work: a whole table with one seed comes first."""
-        methods = dict.fromkeys((*self.references, *self.methods))
+    def names(self) -> Iterator[tuple[Variant, int]]:
+        """List rows and seeds in the order of work: a whole table with one seed comes first."""
         for seed in range(self.seeds):
-            yield from ((method, seed) for method in methods)
+            yield from ((row, seed) for row in self.rows)
 
-    def times(self, method: str) -> bool:
-        """Whether time decides how many updates a method gets."""
-        return self.wall_minutes is not None and METHODS[method].learns
+    def times(self, row: Variant) -> bool:
+        """Whether time decides how many updates a row gets."""
+        return self.wall_minutes is not None and METHODS[row.method].learns
 
-    def pace_file(self, method: str) -> Path:
-        """Name the file that says how fast a method trains."""
-        return self.published / "pace" / f"{method}.json"
+    def pace_file(self, row: Variant) -> Path:
+        """Name the file that says how fast a row trains."""
+        return self.published / "pace" / f"{row.label}.json"
 
-    def updates(self, method: str) -> int | None:
+    def updates(self, row: Variant) -> int | None:
         """Return the updates that fit the time; None: the preset's, or not measured yet."""
-        if self.wall_minutes is None or not self.times(method):
+        if self.wall_minutes is None or not self.times(row):
             return None
-        config = self.config(method, seed=0)
-        pace = read_pace(self.pace_file(method), config.to_json())
+        config = self.config(row, seed=0)
+        pace = read_pace(self.pace_file(row), config.to_json())
         return None if pace is None else fitting_updates(config, pace, self.wall_minutes)
 
-    def config(self, method: str, seed: int, updates: int | None = None) -> RunConfig:
+    def config(self, row: Variant, seed: int, updates: int | None = None) -> RunConfig:
         """Compose a run's config; `updates` are as many as fit the time."""
-        over = [overrides(_sets_for(method, self.sets))]
+        over = [overrides(_sets_for(row.method, self.sets))]
         if updates is not None:
             looks = Layer("equal time", {"learn": {"evaluate_every": max(1, updates // LOOKS)}})
             over = [looks, *over, Layer("equal time", {"learn": {"updates": updates}})]
-        layers = preset_layers(self.env, method, self.budget, *over)
+        layers = preset_layers(self.env, row, self.budget, *over)
         return compose([*layers, Layer("comparison", {"seed": seed})])[0]
 
 
@@ -128,6 +138,7 @@ class Comparison:
 class Entry:
     """One run of a comparison, and how far it has come."""
 
+    row: Variant
     config: RunConfig
     out: Path  # where it works
     published: Path  # where it is kept
@@ -152,10 +163,10 @@ class Entry:
         }
 
 
-def entry(comparison: Comparison, method: str, seed: int) -> Entry:
+def entry(comparison: Comparison, row: Variant, seed: int) -> Entry:
     """Look at one run: its config, how far it has come, and what is left."""
-    config = comparison.config(method, seed, comparison.updates(method))
-    name = f"{method}-seed{seed}"
+    config = comparison.config(row, seed, comparison.updates(row))
+    name = f"{row.label}-seed{seed}"
     out, published = comparison.runs / name, comparison.published / name
     state = state_of(config, out, published)
     phases = tuple(plan_run(config, out)) if state in ("interrupted", "missing") else ()
@@ -163,12 +174,12 @@ def entry(comparison: Comparison, method: str, seed: int) -> Entry:
     if comparison.wall_minutes is not None and "train" in minutes:
         minutes |= {"train": comparison.wall_minutes, "embedder": 0.0}  # one cap for both
     left = sum(spent for phase, spent in minutes.items() if phase != "collect")
-    return Entry(config, out, published, state, phases, left)
+    return Entry(row, config, out, published, state, phases, left)
 
 
 def entries_of(comparison: Comparison) -> list[Entry]:
     """Look at every run of a comparison; what is not timed yet still has the preset's updates."""
-    return [entry(comparison, method, seed) for method, seed in comparison.names()]
+    return [entry(comparison, row, seed) for row, seed in comparison.names()]
 
 
 def state_of(config: RunConfig, out: Path, published: Path) -> State:
@@ -237,7 +248,8 @@ def read_config(place: Path) -> RunConfig:
 
 def any_config(values: dict[str, Any], where: str) -> RunConfig:
     """Decode the config of a run of this version or an older one."""
-    if METHODS[values["method"]].embedder is None:
+    values = resolved(values)
+    if not METHODS[values["method"]].embeds:
         values = {**values, "embedder": None}  # version 0.1 wrote one down for every method
     return from_json(values, where=where)
 
@@ -319,7 +331,7 @@ def measure_pace(config: RunConfig, threads: int, device: str) -> Pace:
         config.learn, updates=TIMED, log_every=LOGGED, save_every=TIMED, evaluate_every=0
     )
     short, embedder_updates = replace(config, learn=learn), 0
-    if METHODS[config.method].trains_embedder:
+    if config.trains_embedder:
         embedder_updates = config.embedder.updates
         embedder = replace(config.embedder, updates=min(TIMED, embedder_updates))
         short = replace(short, embedder=embedder)
@@ -345,7 +357,7 @@ def fitting_updates(config: RunConfig, pace: Pace, minutes: float) -> int:
     """Return the updates that fit, or say that none do."""
     if (updates := pace.updates(minutes)) == 0:
         raise RunError(
-            f"{config.method} does not train {MULTIPLE} updates in {minutes:g} minutes: "
+            f"{config.label} does not train {MULTIPLE} updates in {minutes:g} minutes: "
             f"{pace.before_seconds / 60:.1f} go by before the first one, and one takes "
             f"{pace.update_seconds:.3f} s; give it more --wall-minutes"
         )

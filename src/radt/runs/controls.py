@@ -24,7 +24,7 @@ from torch import Tensor
 from radt.checkpoint import untrained
 from radt.envs.suite import success_threshold
 from radt.errors import RunError
-from radt.methods import METHODS, Method
+from radt.methods import Method
 from radt.methods.exploration import ExplorationBonus
 from radt.methods.method import Actor
 from radt.methods.trials import RunningTrials
@@ -39,7 +39,7 @@ COUNTS = {"count_bonus": 24.0, "revisit_penalty": 24.0}  # the weights of ra-dt+
 def controls(method: Method, blank: Method) -> Iterator[tuple[str, Method]]:
     """Name each control and build it; `blank` is the method before its training."""
     yield "as it is", method
-    if METHODS[method.name].embeds:
+    if hasattr(method, "embedder"):
         yield "nothing remembered", altered(method, memory={"store_above": math.inf})
     if any(getattr(getattr(method, "options", None), name, 0.0) for name in COUNTS):
         yield "nothing counted", altered(method, options=dict.fromkeys(COUNTS, 0.0))
@@ -120,7 +120,7 @@ def main(
     lines = []
     for name, each in controls(method, untrained(weights_file(weights), card)):
         returns = roll_out(each, rolled, Tracker()).returns  # [task, trial]
-        above = success_threshold(rolled.suite, rolled.tasks)
+        above = success_threshold(rolled.suite, rolled.tasks) or 0.0
         after = return_after_success(returns, above)
         found = int(solved_by(returns, above)[-1])
         line = {"control": name, **scores(returns, np.random.default_rng(0)), "found": found}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from radt.action_rules import named_rule, rule_name
 from radt.checkpoint import load_checkpoint
 from radt.config import TRAINING_TASKS
 from radt.costs import count_parameters
@@ -67,19 +68,21 @@ def evaluate_run(
     threads = keep_threads(run) if METHODS[run.config.method].learns else None
     method = load_trained(run)
     config, trials = run.config, trials_of(run)
-    asked = evaluations(method, trials, config.evaluate.rules, config.evaluate.controls)
+    rules = {name: named_rule(name, config.method) for name in config.evaluate.rules}
+    asked = evaluations(method, trials, rules, config.evaluate.controls)
     places = {f"on-{place}": trials_of(run, place) for place in config.evaluate.also_on}
     parts = Parts(run.out / PARTS, weights_stamp(run.out / CHECKPOINT))
     with watch.phase("evaluate"), closing(run.tracker()) as tracker:
         told = evaluate_all(method, {**asked, **places}, parts, how, tracker, trace)
     record = {
         "experiment": "icl",
+        "label": config.label or config.method,
         "method": config.method,
-        "label": getattr(config, "label", "") or config.method,
         "budget": config.budget,
         "split": config.split,
         **result_record(trials, told[MAIN]),
-        **rules_and_controls(method, asked, told),
+        "rule": rule_name(trials.rule, config.method),
+        **rules_and_controls(asked, told),
         "variants": {
             name.removeprefix("on-"): {"returns": told[name]["returns"], "optimum": optima(there)}
             for name, there in places.items()
@@ -148,7 +151,7 @@ def result_record(trials: Trials, told: Mapping[str, Any]) -> dict[str, Any]:
     """Say what was rolled out, what came of it, and where."""
     returns = np.asarray(told["returns"], np.float64)  # [task, trial]
     above = success_threshold(trials.suite, trials.tasks)
-    later = return_after_success(returns, above)
+    later = np.nan if above is None else return_after_success(returns, above)
     return {
         "env": trials.suite.name,
         "seed": trials.seed,
@@ -158,7 +161,7 @@ def result_record(trials: Trials, told: Mapping[str, Any]) -> dict[str, Any]:
         "optimum": optima(trials),
         "score": float(late_score(returns).mean()),
         "solved_above": above,
-        "solved_by": solved_by(returns, above).tolist(),
+        "solved_by": None if above is None else solved_by(returns, above).tolist(),
         "return_after_success": None if np.isnan(later) else later,
         "action_rule": asdict(trials.rule),
         "code_version": code_version(),

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from radt.action_rules import named_rule, rule_name
+from radt.action_rules import ActionRule
 from radt.files import atomic_write, sha256
 from radt.icl import Observer
 from radt.memory.demonstrations import can_demonstrate
@@ -56,7 +56,7 @@ class Parts:
 
 
 def evaluations(
-    method: Method, trials: Trials, rules: Sequence[str] = (), controls: Sequence[str] = ()
+    method: Method, trials: Trials, rules: Mapping[str, ActionRule], controls: Sequence[str]
 ) -> dict[str, Trials]:
     """Name all that is evaluated: the method itself, its controls, other rules.
 
@@ -72,8 +72,7 @@ def evaluations(
         control: replace(trials, control=control, title=f"evaluate {control}") for control in usable
     }
     discrete = method.spaces.action.kind == "discrete"
-    for name in rules if discrete else ():
-        rule = named_rule(name, method.name)
+    for name, rule in rules.items() if discrete else ():
         if rule != trials.rule:
             asked[name] = replace(trials, rule=rule, title=f"evaluate {name}")
             if "erased" in usable:
@@ -113,9 +112,9 @@ def evaluate_all(
 
 
 def rules_and_controls(
-    method: Method, asked: Mapping[str, Trials], told: Mapping[str, Mapping[str, Any]]
+    asked: Mapping[str, Trials], told: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Say under which rule a method was evaluated, and what controls and other rules brought."""
+    """Say what controls and other rules brought."""
     own = asked[MAIN].rule
     controls: dict[str, Any] = {}
     rules: dict[str, Any] = {}
@@ -127,7 +126,7 @@ def rules_and_controls(
             rules[name.removesuffix(f"-{ERASED}")]["controls"][ERASED] = row
         elif trials.control is not None:
             controls[trials.control] = row
-    return {"rule": rule_name(own, method.name), "controls": controls, "rules": rules}
+    return {"controls": controls, "rules": rules}
 
 
 def weights_stamp(checkpoint: Path) -> str:

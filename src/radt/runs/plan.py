@@ -47,12 +47,14 @@ def plan_run(config: RunConfig, out: Path) -> list[Phase]:
     """List the phases of a run in order."""
     run, entry = Run(config, out), METHODS[config.method]
     spaces = run.suite.spaces
-    method = blueprint(config.method, spaces, config.options, config.embedder, config.seed)
+    method = blueprint(
+        config.method, spaces, config.options, config.embedder, config.seed, config.embedder_name
+    )
     phases = []
     if entry.learns:
         path = out / CHECKPOINT
         phases.append(_collect(config))
-        if entry.trains_embedder:
+        if config.trains_embedder:
             phases.append(_train(config, method, "embedder", config.embedder.updates, path))
         if isinstance(config.embedder, LanguageOptions):
             phases.append(_embed(config, method, path.exists()))

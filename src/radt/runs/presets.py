@@ -1,25 +1,26 @@
-"""What each budget and each method changes about the paper's defaults.
+"""What each budget changes about the paper's defaults, and how layers become a config.
 
 `smoke` takes seconds and shows that everything holds together, `laptop` takes minutes on two CPU
-cores, `paper` is the paper's own tables on one GPU. `ra-dt` is the paper's method at every budget,
-but for what a smaller one has to save; all that is ours stands under `ra-dt+`.
+cores, `paper` is the paper's own tables on one GPU. What a row changes is its variant's (see
+`variants`), what an environment changes is its suite's (`Recipe`).
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from radt.collect import SOURCES
-from radt.config import TRAINING_TASKS, Layer, RunConfig, compose
-from radt.decode import leaves
-from radt.envs.suite import SUITES
+from radt.config import Layer, RunConfig, compose, from_json
+from radt.decode import decode, leaves
+from radt.envs.suite import SUITES, recipes_of, source_of
 from radt.methods import METHODS
 from radt.old_names import new_value
 from radt.registry import UnknownNameError
+from radt.variants import Variant, variant, variant_names
 
 PAPER_MODEL = {"layers": 4, "width": 512, "heads": 8, "dropout": 0.2, "tokens": "interleaved"}
 SMALL_MODEL = {"layers": 3, "width": 64, "heads": 4, "dropout": 0.0, "tokens": "fused"}
@@ -98,158 +99,102 @@ COLLECT: dict[str, dict[str, Any]] = {  # by source and budget; the rest is the 
     "noisy-expert": {"smoke": {"tasks": 5, "episodes": 10}},
 }
 
-METHOD: dict[str, dict[str, Any]] = {  # at every budget
-    "ra-dt-lm": {  # a language model is slow, so that repeated questions are asked and looked up
-        "options": {"training": {"query_offsets": (0, 25), "query_dropout": 0.0}}
-    },
-    "ra-dt+": {
-        "options": {
-            "top_fraction": 0.4,
-            "count_bonus": 24.0,
-            "revisit_penalty": 24.0,
-            "model": {"return_to_go": False},
-            "memory": {
-                "store_above": 0.0,
-                "retrieve_every": 0,
-                "return_of": "chunk",
-                "alpha": 10.0,  # every trial begins alike, so that relevance only breaks ties
-            },
-        }
-    },
-}
-
-SMALL_METHOD: dict[str, dict[str, Any]] = {  # below the paper's budget
-    "dt": {"options": {"top_fraction": 0.4}},
-    "ra-dt-lm": {  # fewer questions
-        "options": {
-            "episode_every": 4,
-            "memory": {"retrieve_every": 10},
-            "training": {
-                "dedup": None,  # keys of one state lie closer than the bounds of learned ones
-                "cut_off": None,
-            },
-        }
-    },
-}
-
 ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
 
 
-LONG_TRIALS = {"memory": {"utility": "aligned-return"}}  # most of their chunks begin on the goal
-
-LONG = {"context_len": 100, "methods": {"ra-dt+": LONG_TRIALS}}
-
-ENVIRONMENTS: dict[str, dict[str, Any]] = {  # the paper's, where they differ from 10x10
-    "dark-room-20x20": LONG,
-    "dark-room-40x20": {**LONG, "batch_size": 32},
-    "dark-key-door-20x20": LONG,
-    "dark-key-door-20x20-persist": LONG,
-    "dark-key-door-40x20": {**LONG, "batch_size": 32},
-    "dark-key-door-40x20-persist": {**LONG, "batch_size": 32},
-    "maze-runner-15x15": {
-        "source": "ppo-lstm",
-        "retrieve_every": 25,
-        "methods": {"ad": {"episode_gap": 1000}, "ra-dt+": LONG_TRIALS},
-        "also_on": (TRAINING_TASKS,),
-    },
-}
-
-WHOLE_EPISODES = ("ad", "dt-2ep", "dpt", "dpt-oracle")  # read two of them at once
-
-LONG_EPISODES: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on its goal
-    "min_return": 0.5,  # the source never solves some tasks, and walks at random there
-    "start_windows": 0.75,
-    "translate": 0.5,
-    "model": {"heads": 1},  # a head of 16 numbers has few to tell 40 rows and columns by
-    "training": {"start_chunks": True},
-    "memory": {"loop_erased": True},
-}
-
-ONE_GOAL = {**LONG_EPISODES, "training": {**LONG_EPISODES["training"], "truncated_chunks": 0.5}}
-KEY_THEN_DOOR = {**LONG_EPISODES, "subgoals": True}
-
-
-SMALL_SETS = {"set_size": 100, "queries": 100}  # of two episodes: ten times as many updates
-
-
-def long_room(options: dict[str, Any]) -> dict[str, Any]:
-    """Say what grids of 20x20 and 40x20 change at laptop budget, given the options of ra-dt+."""
-    return {
-        "batch_size": 32,
-        "whole_episodes": {"batch_size": 8},  # 800 steps and more each: four times as many updates
-        "window_step": 50,  # half of the context: most decisions read one step instead of 100
-        "methods": {
-            "dpt": SMALL_SETS,
-            "dpt-oracle": SMALL_SETS,
-            "ra-dt-lm": {  # questions that are keys: a language model takes 30 ms to read 100 steps
-                "episode_every": 25,
-                "memory": {"retrieve_every": 100},
-                "training": {"query_offsets": (0,)},
-            },
-            "ra-dt+": {**options, "memory": {**options["memory"], **LONG_TRIALS["memory"]}},
-        },
-    }
-
-
-LAPTOP_ENVIRONMENTS: dict[str, dict[str, Any]] = {  # ours, at laptop budget only
-    "dark-key-door-10x10": {"batch_size": 32, "methods": {"ra-dt+": KEY_THEN_DOOR}},
-    "dark-key-door-10x10-persist": {"batch_size": 32},
-    "dark-room-20x20": long_room(ONE_GOAL),
-    "dark-room-40x20": long_room(ONE_GOAL),
-    "dark-key-door-20x20": long_room(KEY_THEN_DOOR),
-    "dark-key-door-20x20-persist": long_room(ONE_GOAL),
-    "dark-key-door-40x20": long_room(KEY_THEN_DOOR),
-    "dark-key-door-40x20-persist": long_room(ONE_GOAL),
-}
-
-
-def preset_layers(env: str, method: str, budget: str, *over: Layer) -> list[Layer]:
+def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> list[Layer]:
     """Return the layers that names stand for, and those that are laid over them.
 
-    Which data source the presets are for is said by an upper layer or by the environment.
+    A row is a variant or the label of one. Which data source the presets are for is said by an
+    upper layer or by the environment.
     """
     if budget not in BUDGETS:
         raise UnknownNameError("budget", budget, list(BUDGETS))
-    suite, entry = SUITES[env], METHODS[method]
-    said = [layer.values["source"] for layer in over if "source" in layer.values]
-    given = new_value("source", said[-1]) if said else None
-    source = given if isinstance(given, str) else usual_source(env)
-    named = {"env": env, "method": method, "budget": budget, "source": source, "options": {}}
+    suite, row = SUITES[env], variant(row) if isinstance(row, str) else row
+    if row.base:
+        own = Layer(f"variant {row.label}", {**row.overrides, "label": row.label})
+        return preset_layers(env, row.base, budget, own, *over)
+    source = str(new_value("source", _said("source", over, source_of(suite))))
+    named = {
+        "env": env,
+        "method": row.method,
+        "label": row.label,
+        "budget": budget,
+        "source": source,
+        "options": {},
+    }
     layers = [
         Layer("run", named),
-        Layer(f"environment {env}", {"collect": asdict(SOURCES[source].paper(env))}),
+        Layer(f"environment {env}", {"collect": usual_recipe(env, source, "paper")}),
         Layer(f"environment {env}", {"evaluate": {"trials": suite.trials}}),
         Layer(f"budget {budget}", BUDGETS[budget]),
         Layer(f"budget {budget}", {"collect": COLLECT.get(source, {}).get(budget, {})}),
     ]
-    if budget != "paper":
+    if budget != "paper" and suite.spaces.solved_above is not None:
         layers.append(Layer(f"budget {budget}", {"evaluate": {"rule": ACTION_RULE}}))
+    entry = METHODS[row.method]
     if "model" in entry.options.__dataclass_fields__:
         layers.append(Layer(f"budget {budget}", {"options": {"model": MODELS[budget]}}))
-    if entry.embedder in EMBEDDER:
-        layers.append(Layer(f"budget {budget}", {"embedder": EMBEDDER[entry.embedder][budget]}))
-    layers.append(Layer(f"method {method}", METHOD.get(method, {})))
+    overrides = Layer(f"variant {row.label}", row.overrides)
+    embedder = _said("embedder_name", (overrides, *over), entry.embedder)
+    if embedder in EMBEDDER:
+        layers.append(Layer(f"budget {budget}", {"embedder": EMBEDDER[embedder][budget]}))
+    layers.append(overrides)
     if budget != "paper":
-        layers.append(Layer(f"method {method}", SMALL_METHOD.get(method, {})))
-    return [*layers, *_environment_layers(env, method, budget), *over]
+        layers.append(Layer(f"variant {row.label}", row.below_paper))
+    known = from_json({**named, "embedder_name": embedder}).to_json()
+    for recipe in recipes_of(suite):
+        if recipe.fits(budget, row.label, row.method, source):
+            values = {name: value for name, value in recipe.values.items() if name != "collect"}
+            layers.append(Layer(f"environment {env}", as_far_as_known(values, known)))
+    return [layer for layer in layers if layer.values] + list(over)
 
 
-def usual_source(env: str) -> str:
-    """Name the data source of an environment, unless another one is asked for."""
-    return str(ENVIRONMENTS.get(env, {}).get("source", "ppo"))
+def as_far_as_known(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a config has no place for: a recipe of a suite is for many methods."""
+    kept = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and isinstance(known.get(name), Mapping):
+            kept[name] = as_far_as_known(value, known[name])
+        elif name in known:
+            kept[name] = value
+    return {name: value for name, value in kept.items() if value != {}}
+
+
+def _said(name: str, layers: Sequence[Layer], default: Any) -> Any:
+    """Return what the uppermost layer says that says anything."""
+    said = [layer.values[name] for layer in layers if name in layer.values]
+    return said[-1] if said and isinstance(said[-1], str) else default
 
 
 def usual_recipe(env: str, source: str, budget: str) -> dict[str, Any]:
     """Return the options with which a source records at a budget."""
-    changes: dict[str, Any] = COLLECT.get(source, {}).get(budget, {})
-    return asdict(SOURCES[source].paper(env)) | changes
+    suite = SUITES[env]
+    values = asdict(SOURCES[source].usual(suite))
+    for recipe in recipes_of(suite):
+        if recipe.fits(budget, "", "", source):
+            values |= recipe.values.get("collect", {})
+    return dict(values | COLLECT.get(source, {}).get(budget, {}))
+
+
+def row_of(config: RunConfig) -> Variant:
+    """Return the variant that a config's label names, or that of its method as it is."""
+    if config.label in variant_names() and variant(config.label).method == config.method:
+        return variant(config.label)
+    return Variant(config.label or config.method, config.method)
+
+
+def usual_options(env: str, source: str, budget: str) -> Any:
+    """Return the same as the source's own dataclass."""
+    options = usual_recipe(env, source, budget)
+    return decode(SOURCES[source].options, options, f"{env}, {source}")
 
 
 def changed(config: RunConfig) -> dict[str, Any]:
     """Return the values of a config, by path, that its presets do not say."""
     same_source = Layer("run", {"source": config.source})
-    usual, _ = compose(preset_layers(config.env, config.method, config.budget, same_source))
-    known = leaves(usual.to_json()) | {"source": usual_source(config.env)}
+    usual, _ = compose(preset_layers(config.env, row_of(config), config.budget, same_source))
+    known = leaves(usual.to_json()) | {"source": source_of(SUITES[config.env])}
     own = leaves(config.to_json())
     return {path: value for path, value in own.items() if value != known.get(path)}
 
@@ -259,26 +204,3 @@ def in_flags(changes: Mapping[str, Any]) -> list[str]:
     return [
         f"--set {shlex.quote(f'{path}={json.dumps(value)}')}" for path, value in changes.items()
     ]
-
-
-def _environment_layers(env: str, method: str, budget: str) -> list[Layer]:
-    """Return what an environment changes about a method, as far as the method can be told."""
-    paper, entry = ENVIRONMENTS.get(env, {}), METHODS[method]
-    ours = LAPTOP_ENVIRONMENTS.get(env, {}) if budget == "laptop" else {}
-    values = {**paper, **ours}
-    options = dict({**paper.get("methods", {}), **ours.get("methods", {})}.get(method, {}))
-    if method in WHOLE_EPISODES:
-        values |= values.get("whole_episodes", {})
-    memory = {name: values[name] for name in ("context_len", "retrieve_every") if name in values}
-    memory |= options.pop("memory", {})
-    if entry.embeds and memory:
-        options["memory"] = memory
-    elif "context_len" in memory and "context_len" in entry.options.__dataclass_fields__:
-        options["context_len"] = memory["context_len"]
-    if "window_step" in values and "window_step" in entry.options.__dataclass_fields__:
-        options["window_step"] = values["window_step"]
-    learn = {"batch_size": values["batch_size"]} if "batch_size" in values else {}
-    evaluate = {"also_on": values["also_on"]} if "also_on" in values else {}
-    parts = (("options", options), ("learn", learn), ("evaluate", evaluate))
-    changes = {name: part for name, part in parts if part}
-    return [Layer(f"environment {env}", changes)] if changes else []

@@ -196,7 +196,10 @@ def build_for(run: Run) -> Method:
     """Build the run's method, untrained, where it computes."""
     config = run.config
     spaces = run.suite.spaces
-    method = build_method(config.method, spaces, config.options, config.embedder, config.seed)
+    method = build_method(
+        config.method, spaces, config.options, config.embedder, config.seed, config.embedder_name
+    )
+    method.name = config.label or config.method
     to_device(method, run.device)
     return method
 
@@ -212,7 +215,7 @@ def to_device(method: Method, device: str) -> None:
 
 def describe(run: Run) -> Card:
     """Say what a checkpoint of this run holds."""
-    config, embedder = run.config, METHODS[run.config.method].embedder
+    config, embedder = run.config, run.config.embedder_name
     return Card(
         method=config.method,
         env=config.env,
@@ -224,4 +227,5 @@ def describe(run: Run) -> Card:
         seed=config.seed,
         code_version=code_version(),
         tasks=run.tasks[0],
+        label=config.label,
     )

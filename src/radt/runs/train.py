@@ -41,7 +41,7 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     with run.group.rank_zero_first():
         keep_threads(run)
     method = build_for(run)
-    if entry.trains_embedder:
+    if config.trains_embedder:
         with watch.phase("embedder"):
             train_embedder(run, method, chosen, tracker)
     with watch.phase("prepare"):

@@ -92,7 +92,7 @@ def _record(
     watch: Stopwatch,
 ) -> None:
     """Append one line about one score."""
-    told, above = scores(result.returns), success_threshold(trials.suite, trials.tasks)
+    told, above = scores(result.returns), success_threshold(trials.suite, trials.tasks) or 0.0
     found = solved_by(result.returns, above)
     line: dict[str, Any] = {
         "env": one.env,

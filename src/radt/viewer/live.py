@@ -294,7 +294,7 @@ class Conversation:
             "kind": "started",
             "env": suite.name,
             "envs": [other.name for other in suites],
-            "method": loaded.card.method,
+            "method": loaded.label,
             "description": chosen.describe(task),
             "task": None if asked.goal is not None else task,
             "tasks": tasks_of(suite, known),
