@@ -170,7 +170,7 @@ def test_a_plan_knows_what_a_decision_reads(
     method: str, changes: tuple[str, ...], steps: float
 ) -> None:
     config = radt.preset(ENV, method, "laptop", *changes)
-    built = blueprint(method, SUITES[ENV].spaces, config.options, config.embedder, 0)
+    built = blueprint(config.method, SUITES[ENV].spaces, config.options, config.embedder, 0)
     assert steps_per_decision(built, config.options) == steps
 
 

@@ -35,7 +35,7 @@ def test_every_preset_survives_json(method: str, budget: str) -> None:
         config, sources = compose(preset_layers(env, method, budget))
         plain = json.loads(json.dumps(config.to_json(), allow_nan=False))
         assert from_json(plain) == config
-        assert (config.env, config.method, config.budget) == (env, method, budget)
+        assert (config.env, config.label, config.budget) == (env, method, budget)
         assert set(sources) == set(leaves(plain))
         assert all(sources.values())
         assert differences(plain, from_json(plain).to_json()) == []
@@ -183,7 +183,9 @@ def test_a_method_that_learns_nothing_does_not_care_how_others_learn() -> None:
     for tested in ("split=tune", 'evaluate.also_on=["training-tasks"]'):
         assert conflicts(*told("replay", tested)) == said[:1]  # data say which tasks there are
     one, other = preset(method="replay"), preset(method="sweep")
-    assert conflicts(one, other) == ["method: 'replay' there, 'sweep' now"]
+    assert conflicts(one, other) == [
+        f"{name}: 'replay' there, 'sweep' now" for name in ("label", "method")
+    ]
     annealed = Layer("x", {"source": "noisy-expert"})
     data = compose(preset_layers("dark-room-10x10", "replay", "smoke", annealed))[0]
     assert conflicts(one, data) == []

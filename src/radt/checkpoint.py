@@ -141,6 +141,8 @@ def _read_card(path: Path, header: dict[str, str]) -> Card:
     try:
         content = json.loads(header["radt"])
         version, card = content["version"], content["card"]
+        if not isinstance(card, dict):
+            raise TypeError("a card is an object")
     except (KeyError, TypeError, RecursionError, json.JSONDecodeError) as error:
         raise CheckpointError(f"{path} holds tensors but is no checkpoint of radt") from error
     if version != VERSION:
@@ -170,14 +172,15 @@ def _options(path: Path, card: Card) -> tuple[Any, Any]:
     """Decode the options of the method and of its embedder."""
     try:
         entry = METHODS[card.method]
+        made_by = None if card.embedder is None else EMBEDDERS[card.embedder.name]
     except UnknownNameError as error:
         raise CheckpointError(f"{path}: {error}; install the package that adds it") from error
     if not entry.learns or entry.embeds != (card.embedder is not None):
         raise CheckpointError(f"{path}: {card.method} has no checkpoint of this kind")
     options = _decoded(path, entry.options, card.options)
-    if card.embedder is None:
+    if card.embedder is None or made_by is None:
         return options, None
-    return options, _decoded(path, EMBEDDERS[card.embedder.name].options, card.embedder.options)
+    return options, _decoded(path, made_by.options, card.embedder.options)
 
 
 def _check_layers(path: Path, found: Mapping[str, Any], card: Card) -> None:

@@ -44,11 +44,13 @@ class Variant:
             )
 
 
-VARIANTS: Registry[Variant] = Registry("variants", "method or variant")
+VARIANTS: Registry[Variant] = Registry("variants", "method")
 
 
-def variant(name: str) -> Variant:
-    """Return a registered variant, or that of a method as it is."""
+def variant(name: str | Variant) -> Variant:
+    """Return a registered variant, or that of a method as it is; a variant is returned itself."""
+    if isinstance(name, Variant):
+        return name
     if name in VARIANTS.names():
         return VARIANTS[name]
     if name in METHODS.names():

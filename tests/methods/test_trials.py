@@ -13,7 +13,11 @@ from radt.trajectory import Batch
 HORIZON = 9
 SPACES = {
     "discrete": TaskSpaces(
-        StateSpace("discrete", (2,), (50, 50)), ActionSpace("discrete", 4), HORIZON, 1.0
+        StateSpace("discrete", (2,), (50, 50)),
+        ActionSpace("discrete", 4),
+        HORIZON,
+        1.0,
+        solved_above=0.0,
     ),
     "continuous": TaskSpaces(
         StateSpace("vector", (3,)), ActionSpace("continuous", 2), HORIZON, 1.0

@@ -75,7 +75,7 @@ def test_episodes_that_earned_little_may_be_left_out(dataset: Dataset) -> None:
 
 def test_where_no_episode_earned_enough_the_error_says_so(dataset: Dataset) -> None:
     poor = replace(dataset.episodes, total_return=-np.ones(len(dataset), np.float32))
-    losers = cast(Dataset, SimpleNamespace(episodes=poor))
+    losers = cast(Dataset, SimpleNamespace(episodes=poor, spaces=dataset.spaces))
     with pytest.raises(ValueError, match=r"no episode earned min_return=0\.5"):
         WindowSampler(losers, CONTEXT, WindowOptions(min_return=0.5))
 

@@ -14,7 +14,7 @@ from radt.commands import compare_work
 from radt.commands.compare_work import time_left
 from radt.files import locked
 from radt.runs import compare as pacing
-from radt.runs.compare import Comparison, Pace, entry, fitting_updates, publish_run
+from radt.runs.compare import REFERENCES, Comparison, Pace, entry, fitting_updates, publish_run
 from radt.runs.provenance import trials_per_second, updates_per_second, validations
 from radt.runs.run import RESULT, RunError
 from tests.runs.small import use_toys
@@ -79,14 +79,15 @@ def test_a_comparison_from_nothing_and_again_without_a_run(
 ) -> None:
     given = words(tmp_path, methods="dt,ra-dt")
     plan = answer(capsys, [*given, "--dry-run"])
-    names = ["replay-seed0", "sweep-seed0", "dt-seed0", "ra-dt-seed0"]
+    rows = ("nearest", "replay", "sweep", "random", "dt", "ra-dt")
+    names = [f"{row}-seed0" for row in rows]
     assert [(run["run"], run["state"]) for run in plan["runs"]] == [(n, "missing") for n in names]
     assert plan["hours"] > 0
     assert not list(tmp_path.iterdir())
 
     told = answer(capsys, given)
     assert told["finished"] == names
-    assert list(told["methods"]) == ["dt", "ra-dt", "replay", "sweep"]
+    assert set(told["methods"]) == set(rows)
     folder = tmp_path / "results" / TOY_GRID.name
     files = {path.name for path in folder.iterdir() if path.is_file()}
     assert files == {"compare.md", "compare.json", "compare.png", "learning.png", "report.html"}
@@ -194,7 +195,7 @@ def test_an_error_of_one_run_does_not_stop_the_others(
         "replay-seed0": "its model is missing",
         "sweep-seed0": "RuntimeError: shapes cannot be multiplied",
     }
-    assert told["finished"] == ["dt-seed0"]
+    assert told["finished"] == ["nearest-seed0", "random-seed0", "dt-seed0"]
     assert "2 of the runs have failed" in printed.err
 
 
@@ -203,7 +204,7 @@ def test_two_processes_share_the_work(tmp_path: Path, capsys: pytest.CaptureFixt
     with locked(entry(compared(tmp_path), "dt", 0).out / api.LOCK, wait=False):
         told = answer(capsys, words(tmp_path))
     assert told["busy"] == ["dt-seed0"]
-    assert told["finished"] == ["replay-seed0", "sweep-seed0"]
+    assert told["finished"] == [f"{name}-seed0" for name in REFERENCES]
 
 
 def test_what_others_do_is_not_counted_as_done(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from radt.checkpoint import load_checkpoint
 from radt.config import TRAINING_TASKS
 from radt.data import Dataset
-from radt.runs.compare import Comparison
+from radt.runs.compare import REFERENCES, Comparison
 from radt.runs.evaluate import trials_of
 from radt.runs.provenance import Stopwatch
 from radt.runs.run import Run, dataset_path, known_tasks
@@ -46,8 +46,8 @@ def test_unseen_tasks_are_never_trained_on(run: Run) -> None:
 
 
 def test_references_that_know_grids_only_are_left_out_of_a_comparison() -> None:
-    assert Comparison("maze-runner-15x15", ("dt",)).references == ("replay",)
-    assert Comparison("dark-room-10x10", ("dt",)).references == ("replay", "sweep")
+    assert Comparison("maze-runner-15x15", ("dt",)).references == ("nearest", "replay", "random")
+    assert Comparison("dark-room-10x10", ("dt",)).references == REFERENCES
 
 
 def test_training_tasks_are_lived_through_beside_the_unseen_ones(run: Run) -> None:

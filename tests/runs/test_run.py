@@ -64,7 +64,7 @@ def test_a_run_from_data_to_result_and_again_without_a_change(
     run = Run(small_config(method), tmp_path / "out", threads=1)
     result = run_whole(run)
     assert result["config"] == run.config.to_json()
-    assert (result["env"], result["method"], result["seed"]) == ("toy-grid", method, 0)
+    assert (result["env"], result["label"], result["seed"]) == ("toy-grid", method, 0)
     assert result["tasks"] == list(TOY_GRID.eval_tasks)
     assert np.shape(result["returns"]) == np.shape(result["first_reward"]) == (2, 2)
     assert result["optimum"] == [TOY_GRID.optimal_return(task) for task in TOY_GRID.eval_tasks]

@@ -78,7 +78,7 @@ class Comparison:
     @property
     def rows(self) -> list[Variant]:
         """What is compared: the references that can act here, then what was asked for."""
-        asked = [variant(row) if isinstance(row, str) else row for row in self.methods]
+        asked = [variant(row) for row in self.methods]
         rows = {row.label: row for row in (*map(variant, self.references), *asked)}
         for row in asked:
             if rows[row.label] != row:
@@ -108,15 +108,15 @@ class Comparison:
         for seed in range(self.seeds):
             yield from ((row, seed) for row in self.rows)
 
-    def times(self, row: Variant) -> bool:
+    def times(self, row: str | Variant) -> bool:
         """Whether time decides how many updates a row gets."""
-        return self.wall_minutes is not None and METHODS[row.method].learns
+        return self.wall_minutes is not None and METHODS[variant(row).method].learns
 
-    def pace_file(self, row: Variant) -> Path:
+    def pace_file(self, row: str | Variant) -> Path:
         """Name the file that says how fast a row trains."""
-        return self.published / "pace" / f"{row.label}.json"
+        return self.published / "pace" / f"{variant(row).label}.json"
 
-    def updates(self, row: Variant) -> int | None:
+    def updates(self, row: str | Variant) -> int | None:
         """Return the updates that fit the time; None: the preset's, or not measured yet."""
         if self.wall_minutes is None or not self.times(row):
             return None
@@ -124,9 +124,9 @@ class Comparison:
         pace = read_pace(self.pace_file(row), config.to_json())
         return None if pace is None else fitting_updates(config, pace, self.wall_minutes)
 
-    def config(self, row: Variant, seed: int, updates: int | None = None) -> RunConfig:
+    def config(self, row: str | Variant, seed: int, updates: int | None = None) -> RunConfig:
         """Compose a run's config; `updates` are as many as fit the time."""
-        over = [overrides(_sets_for(row.method, self.sets))]
+        over = [overrides(_sets_for(variant(row).method, self.sets))]
         if updates is not None:
             looks = Layer("equal time", {"learn": {"evaluate_every": max(1, updates // LOOKS)}})
             over = [looks, *over, Layer("equal time", {"learn": {"updates": updates}})]
@@ -163,8 +163,9 @@ class Entry:
         }
 
 
-def entry(comparison: Comparison, row: Variant, seed: int) -> Entry:
+def entry(comparison: Comparison, row: str | Variant, seed: int) -> Entry:
     """Look at one run: its config, how far it has come, and what is left."""
+    row = variant(row)
     config = comparison.config(row, seed, comparison.updates(row))
     name = f"{row.label}-seed{seed}"
     out, published = comparison.runs / name, comparison.published / name

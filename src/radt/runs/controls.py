@@ -130,7 +130,12 @@ def main(
             f"{name:<20} {line['score']:6.1f} [{low:.1f}, {high:.1f}]  improves "
             f"{line['improvement']:+.1f}  found {found}"
         )
-    record = {"env": env, "method": card.method, "weights": weights.name, "seed": card.seed}
+    record = {
+        "env": env,
+        "method": card.label or card.method,
+        "weights": weights.name,
+        "seed": card.seed,
+    }
     write_answer(out, {**record, "trained_by": card.code_version, "controls": lines})
 
 

@@ -110,7 +110,7 @@ def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> li
     """
     if budget not in BUDGETS:
         raise UnknownNameError("budget", budget, list(BUDGETS))
-    suite, row = SUITES[env], variant(row) if isinstance(row, str) else row
+    suite, row = SUITES[env], variant(row)
     if row.base:
         own = Layer(f"variant {row.label}", {**row.overrides, "label": row.label})
         return preset_layers(env, row.base, budget, own, *over)
