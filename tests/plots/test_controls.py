@@ -14,10 +14,11 @@ import pytest
 from radt.commands.compare_work import show_methods
 from radt.commands.evaluate import show_result
 from radt.envs.suite import SUITES
-from radt.plots.comparison import row_json, write_comparison
+from radt.plots.comparison import write_comparison
 from radt.plots.curves import icl_pictures
 from radt.plots.records import label_of, outcomes
 from radt.plots.report import write_report
+from radt.plots.row_json import row_json
 from radt.plots.tables import markdown, method_table, row_in_words
 from tests.plots.synthetic import dense_record, synthetic_record
 from tests.toys import TOY_REACH
