@@ -184,7 +184,7 @@ def test_terminals_show_what_memory_buys_and_no_success_that_is_not_declared(
     table = show_methods(json.loads((tmp_path / "compare.json").read_text()))
     heads = [str(column.header) for column in table.columns]
     assert "memory buys" in heads
-    _, shown, lines, _ = show_result(dense_record("ra-dt"), tmp_path)
+    _, shown, lines, *_ = show_result(dense_record("ra-dt"), tmp_path)
     assert "memory buys" in str(lines)
     assert shown.row_count == 1  # type: ignore[union-attr]
     declared = copy.deepcopy(dense_record("ra-dt")) | {"solved_above": -500.0}
