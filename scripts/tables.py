@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from radt.plots.style import look_of
+from radt.plots.style import dashes_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -33,9 +33,7 @@ def rows_of(place: str, tasks: str) -> list[dict[str, Any]]:
     for row in (row for one in results if one["kind"] == "compare" for row in one["rows"]):
         if (row["env"], row["wall_minutes"], row["tasks"]) == (env, minutes, tasks):
             found.setdefault(row["label"], row)  # its first rule
-    return sorted(
-        found.values(), key=lambda row: (look_of(row["label"]).is_reference, row["label"])
-    )
+    return sorted(found.values(), key=lambda row: (bool(dashes_of(row["label"])), row["label"]))
 
 
 def table(place: str, tasks: str) -> str:

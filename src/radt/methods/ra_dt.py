@@ -195,6 +195,11 @@ class RADTActor:
         """What each slot reads of the chunks it holds, [slots, k * 2C]."""
         return self._held.chunks
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether the memory is one that others use, too."""
+        return self._tasks is not None
+
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
         """Use a memory that others fill, too: each slot uses a task of it, [slots]."""
         self.memory = self._memory = memory
@@ -300,11 +305,14 @@ def build(
     options: RADTOptions,
     seed: int,
     embedder: Embedder | None,
+    name: str = RADT.name,
 ) -> RADT:
-    """Build the method as the registry asks for it."""
+    """Build the method as the registry asks for it, or under another name."""
     if embedder is None:
         raise ValueError("RA-DT needs an embedder for its keys; train one first")
-    return RADT(spaces, options, seed, embedder)
+    method = RADT(spaces, options, seed, embedder)
+    method.name = name
+    return method
 
 
 METHODS.register("ra-dt", MethodEntry(RADTOptions, build, embedder="dt"))

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from radt.config import from_json
+from radt.config import NAMES, from_json
 from radt.decode import leaves
 from radt.files import atomic_write
 from radt.methods import METHODS
-from radt.metrics import Estimate, Interval
-from radt.plots.curves import LEARNING, has_learning, icl_pictures, learning_picture
+from radt.plots.curves import icl_pictures
 from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
+from radt.plots.learning import LEARNING, has_learning, learning_picture
 from radt.plots.records import (
     DATA,
     Record,
-    by_method,
+    acts_by_rule,
+    by_label,
     learns,
     read_record,
     titled,
@@ -32,6 +32,7 @@ from radt.plots.report import (
     making,
     run_title,
 )
+from radt.plots.row_json import row_json
 from radt.plots.source import DataFacts, data_facts
 from radt.plots.style import Picture
 from radt.plots.tables import (
@@ -47,7 +48,7 @@ from radt.runs.presets import changed
 from radt.runs.run import RESULT, Run, dataset_path
 
 NAME = "compare"  # of the table's, the picture's and the numbers' files
-SAID_BY_ROWS = ("method", "seed")  # not told as differences
+SAID_BY_ROWS = ("label", "method", "seed")  # not told as differences
 
 
 def write_comparison(
@@ -111,7 +112,7 @@ def comparison_text(
     folder: Path,
     wall_minutes: float | None = None,
 ) -> str:
-    """Say in Markdown how methods compare."""
+    """Say in Markdown how rows compare."""
     own = [row for row in rows if row.env == records[0]["env"]]
     return fill_markdown(
         "compare.md",
@@ -173,9 +174,9 @@ def _details(record: Record, run: Run | None) -> str:
 def differences_text(records: Sequence[Record], wall_minutes: float | None = None) -> str:
     """Tell in which values of their configs methods differ, as one table."""
     found = config_differences(records, timed=wall_minutes is not None)
-    methods = [m for m in by_method(records) if any(m in values for values in found.values())]
+    labels = [one for one in by_label(records) if any(one in values for values in found.values())]
     rows = [
-        [f"`{path}`", *(_cell(values.get(method, ())) for method in methods)]
+        [f"`{path}`", *(_cell(values.get(label, ())) for label in labels)]
         for path, values in found.items()
     ]
     return fill_markdown(
@@ -183,7 +184,7 @@ def differences_text(records: Sequence[Record], wall_minutes: float | None = Non
         wall_minutes=None if wall_minutes is None else f"{wall_minutes:g}",
         codes=_code_versions(records),
         differences=found,
-        table=plain_table(["", *(f"`{method}`" for method in methods)], rows),
+        table=plain_table(["", *(f"`{label}`" for label in labels)], rows),
     )
 
 
@@ -197,14 +198,14 @@ def config_differences(
     """
     found: dict[str, dict[str, list[Any]]] = {}
     unusual: set[str] = set()
-    for method, same in by_method(records).items():
-        usual = default_values(str(same[0]["env"]), method)
+    for label, same in by_label(records).items():
+        usual = default_values(same[0])
         for record in same:
             for path, value in decisive_values(record, timed).items():
-                known = found.setdefault(path, {}).setdefault(method, [])
+                known = found.setdefault(path, {}).setdefault(label, [])
                 known += [value] if value not in known else []
                 unusual |= {path} if value != usual.get(path) else set()
-    learners = sum(learns(same[0]) for same in by_method(records).values())
+    learners = sum(learns(same[0]) for same in by_label(records).values())
     return {
         path: values
         for path, values in sorted(found.items())
@@ -218,21 +219,26 @@ def decisive_values(record: Record, timed: bool) -> dict[str, Any]:
         return {}
     run = run_of(record, Path())
     config = record["config"] if run is None else run.config.to_json()
-    rule = {"evaluate": {**config.get("evaluate", {}), "rule": record.get("action_rule", {})}}
+    acts = record.get("action_rule", {}) if acts_by_rule(record) else {}
+    rule = {"evaluate": {**config.get("evaluate", {}), "rule": acts}}
     if not learns(record):
         return leaves({"options": config.get("options", {}), **rule})
     facts: dict[str, Any] = {"data_sha256": str(record.get("data_sha256", "?"))[:6]}
     if timed:
         facts["seconds_of_training"] = trained_for(record)
     values = leaves({**config, **rule, **facts})
+    if values.get("embedder_name") is None:
+        values.pop("embedder_name", None)  # a method without one has nothing to differ in
     return {path: value for path, value in values.items() if path not in SAID_BY_ROWS}
 
 
-def default_values(env: str, method: str) -> dict[str, Any]:
+def default_values(record: Record) -> dict[str, Any]:
     """Return the config of a method where nothing is said, by path; nothing of an unknown one."""
-    if method not in METHODS.names():
+    if (run := run_of(record, Path())) is None:
         return {}
-    return leaves(from_json({"env": env, "method": method}).to_json())
+    config = run.config.to_json()
+    named = {name: config[name] for name in NAMES}
+    return leaves(from_json(named).to_json())
 
 
 def trained_for(record: Record) -> int | None:
@@ -275,55 +281,15 @@ def comparison_json(
         "data": trained_on(records) or None,
         "conditions": config_differences(records, timed=wall_minutes is not None),
         "code_versions": _code_versions(records),
-        "methods": {row.method: row_json(row) for row in own},
+        "methods": {row.label: row_json(row) for row in own},
         "variants": {
             name: {
                 "optimum": next(row.optimum for row in rows if row.env == name),
-                "methods": {row.method: row_json(row) for row in rows if row.env == name},
+                "methods": {row.label: row_json(row) for row in rows if row.env == name},
             }
             for name in variants(records)
         },
     }
-
-
-def row_json(row: MethodRow) -> dict[str, Any]:
-    """Put a row into plain values; `ci95` is over tasks where there is one seed, and says so."""
-    expense = {name: value for name, value in asdict(row.expense).items() if name != "cached"}
-    return {
-        f"mean_{row.late.replace('-', '_')}": row.score.mean,
-        **_intervals(row.score),
-        "improves": row.improves,
-        "improvement": row.gain.mean,
-        **_intervals(row.gain, "improves_"),
-        "at_trial": {str(trial): found.mean for trial, found in row.at_trial.items()},
-        "at_trial_ci95": {str(t): _bounds(found.known[0]) for t, found in row.at_trial.items()},
-        "at_trial_ci95_tasks": {
-            str(trial): _bounds(found.over_tasks) for trial, found in row.at_trial.items()
-        },
-        "minus": {
-            other: {"mean": found.mean, **_intervals(found), "seeds": found.seeds}
-            for other, found in row.against.items()
-        },
-        "solved_by": {str(trial): value for trial, value in row.solved_by.items()},
-        "return_after_success": row.return_after_success,
-        "seeds": len(row.seeds),
-        "source": row.source,
-        "context_steps": row.expense.context_steps,
-        "wall_minutes": expense.pop("minutes"),
-        **expense,
-    }
-
-
-def _intervals(found: Estimate, prefix: str = "") -> dict[str, Any]:
-    return {
-        f"{prefix}ci95": _bounds(found.known[0]),
-        f"{prefix}ci95_over": "tasks" if found.over_seeds is None else "seeds within tasks",
-        f"{prefix}ci95_tasks": _bounds(found.over_tasks),
-    }
-
-
-def _bounds(interval: Interval) -> list[float]:
-    return [interval.low, interval.high]
 
 
 def _write_json(folder: Path, content: Mapping[str, Any]) -> None:
