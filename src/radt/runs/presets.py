@@ -127,6 +127,7 @@ def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> li
         Layer("run", named),
         Layer(f"environment {env}", {"collect": usual_recipe(env, source, "paper")}),
         Layer(f"environment {env}", {"evaluate": {"trials": suite.trials}}),
+        Layer("every run", {"evaluate": {"controls": ("erased",)}}),  # tells what memory buys
         Layer(f"budget {budget}", BUDGETS[budget]),
         Layer(f"budget {budget}", {"collect": COLLECT.get(source, {}).get(budget, {})}),
     ]
