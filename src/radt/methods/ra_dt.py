@@ -1,8 +1,9 @@
 """Retrieval-augmented Decision Transformer: the method of the paper (section 3.2).
 
-Training follows Algorithm 2: a window is drawn, a chunk is retrieved from other trajectories, and
-the actions are predicted with both. One chunk serves a whole window: it is retrieved from what was
-known at step p, and only the steps from p on are targets, so no target helps to find its context.
+Training follows Algorithm 2: a window is drawn, its embedding is the query, a chunk is retrieved
+from other trajectories, and all actions of the window are predicted with both. With
+`training.query=prefix` the chunk is retrieved from what was known at a random step, and only the
+steps from there on are targets, so that no target helps to find its context.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ class RADT:
         query_step = self._draw_query_step(windows, rng)
         recent = self.sampler.read(windows)
         retrieved = self.memory.retrieve_for(windows.episode, query_step, rng)
-        targets = recent.mask & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
+        targets = recent.mask
+        if self.options.training.asks_by_prefix:  # then what comes before it helped to find it
+            targets = targets & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
         tasks = self.sampler.dataset.episodes.task[windows.episode]
         if self.options.subgoals:
             every = subgoals_of_windows(self.sampler.dataset, windows, recent)  # [B, L]
@@ -154,6 +157,8 @@ class RADT:
         memory, offsets = self.options.memory, self.options.training.query_offsets
         if memory.retrieve_every == 0:
             return np.zeros_like(windows.start)
+        if self.options.training.query == "window" and offsets is None:
+            return windows.stop - 1
         step = rng.integers(windows.start, windows.stop)
         if offsets is None:
             return step // memory.retrieve_every * memory.retrieve_every
