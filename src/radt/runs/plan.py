@@ -118,7 +118,10 @@ def _embed(config: RunConfig, method: Method, done: bool) -> Phase:
 def _evaluate(run: Run, method: Method) -> Phase:
     config, suite = run.config, run.suite
     tasks = len(run.tasks[1])
-    places = 1 + len(config.evaluate.also_on)
+    asked = config.evaluate
+    controls = len(asked.controls) if METHODS[config.method].embeds else min(1, len(asked.controls))
+    rules = len(asked.rules) * (2 if controls else 1)  # each with memories erased as well
+    places = 1 + len(asked.also_on) + controls + rules
     steps = config.evaluate.trials * suite.spaces.horizon * places
     each = MEASURED["act_overhead_seconds"]
     if "policy" in method.networks:

@@ -34,6 +34,7 @@ from radt.version import code_version
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
 THREADS = "choices.json"  # an old name: once it held more
+FURTHER = ("rules", "controls")
 INTERVALS = ("evaluate_every", "log_every", "save_every")
 
 
@@ -127,9 +128,15 @@ def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
 
 
 def outcome_values(config: dict[str, Any]) -> dict[str, Any]:
-    """Leave out of a config's values how often one looks, logs and saves: that decides nothing."""
-    learn = {name: value for name, value in config["learn"].items() if name not in INTERVALS}
-    return config | {"learn": learn}
+    """Leave out of a config's values what decides nothing about its returns.
+
+    That is how often one looks, logs and saves, and what else the weights are evaluated under.
+    """
+    kept = {
+        part: {name: value for name, value in config[part].items() if name not in unused}
+        for part, unused in (("learn", INTERVALS), ("evaluate", FURTHER))
+    }
+    return config | kept
 
 
 def _tested_on_data(config: RunConfig) -> bool:
