@@ -26,6 +26,7 @@ from radt.variants import Variant, resolved, variant, variant_names
 
 Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
+FOLDS = 5  # of the training tasks, for tuning
 NAMES = ("env", "method", "label", "embedder_name", "source")  # that decide which options there are
 TRAINING_TASKS = "training-tasks"  # as many of those that were learned from as are tested on
 
@@ -65,7 +66,8 @@ class RunConfig:
     embedder: Any = None  # the embedder's own dataclass
     seed: int = 0
     budget: Budget = "laptop"
-    split: Split = "final"  # tune: train on all but the last fifth of training tasks, test on it
+    split: Split = "final"  # tune: train on all but a fifth of the training tasks, test on it
+    fold: int = FOLDS - 1  # which fifth
     source: str = "ppo"  # what records the data
     collect: Any = field(default_factory=CollectConfig)  # the source's own dataclass
     learn: LearnConfig = field(default_factory=LearnConfig)
@@ -74,6 +76,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, not {self.seed}")
+        if not 0 <= self.fold < FOLDS:
+            raise ValueError(f"fold must lie in 0..{FOLDS - 1}, not {self.fold}")
         Variant(self.label or self.method, self.method)  # refuses what is no label
 
     @property

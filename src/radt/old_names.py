@@ -64,3 +64,14 @@ def new_value(field: str, value: Any) -> Any:
 def old_value(field: str, value: str) -> str:
     """Return what a field held where it holds this now."""
     return {new: old for old, new in VALUES.get(field, {}).items()}.get(value, value)
+
+
+def with_meant_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what a config or card from before labels meant where it says nothing: asked by prefix."""
+    options = values.get("options")
+    if not isinstance(options, Mapping):
+        return dict(values)
+    training = options.get("training")
+    if not isinstance(training, Mapping) or "query" in training:
+        return dict(values)
+    return {**values, "options": {**options, "training": {**training, "query": "prefix"}}}

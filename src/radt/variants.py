@@ -14,6 +14,7 @@ from typing import Any
 
 from radt.errors import RadtError
 from radt.methods import METHODS
+from radt.old_names import with_meant_options
 from radt.registry import Registry, UnknownNameError
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._@=-]*")  # labels are names of folders, too
@@ -72,6 +73,7 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     if "label" in values or not isinstance(name, str):
         return dict(values)
     row = variant(name)
+    values = with_meant_options(values)
     return laid({**own_values(row), "label": row.label}, {**values, "method": row.method})
 
 

@@ -9,6 +9,7 @@ from radt.experiments import demonstrations as demonstrations
 from radt.experiments import key_door as key_door
 from radt.experiments import mazerunner as mazerunner
 from radt.experiments import slippery_room as slippery_room
+from radt.experiments import training_contexts as training_contexts
 from radt.experiments import tuning as tuning
 from radt.experiments.experiment import EXPERIMENTS as EXPERIMENTS
 from radt.experiments.experiment import Experiment as Experiment

@@ -69,11 +69,17 @@ def comparison_of(study: Study, where: Where) -> Comparison:
         methods=study.rows,
         seeds=where.seeds or study.seeds,
         budget=where.budget,
-        sets=(*study.sets, *(() if tunes else evaluated(study))),
-        out=where.out / "tune" if tunes else where.out,
-        results=where.out / "tuned" if tunes else where.results,
+        sets=(*study.sets, *evaluated(study)),
+        out=where.out / "tune" / fold_of(study) if tunes else where.out,
+        results=where.out / "tuned" / fold_of(study) if tunes else where.results,
         wall_minutes=study.wall_minutes,
     )
+
+
+def fold_of(study: Study) -> str:
+    """Name the fold of a tuning study, as a folder."""
+    said = [text.replace("=", "") for text in study.sets if text.startswith("fold=")]
+    return said[-1] if said else "last-fold"
 
 
 def evaluated(study: Study) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
+LOOKED_AT = 1024  # windows, before training begins
+
 
 @dataclass(frozen=True)
 class RADTOptions(WindowOptions):
@@ -115,7 +117,13 @@ class RADT:
         self.memory = TrainingMemory(
             dataset, self.embedder, options.memory, options.training, progress
         )
-        return self.memory.sizes
+        return {**self.memory.sizes, **self._confound()}
+
+    def _confound(self) -> Mapping[str, float]:
+        """Look at what windows would read, with random numbers that training does not use."""
+        rng = np.random.default_rng(0)
+        windows = self.sampler.draw(LOOKED_AT, rng)
+        return self.memory.confound(windows.episode, self._draw_query_step(windows, rng), rng)
 
     def draw(self, size: int, rng: np.random.Generator) -> RADTExamples:
         """Draw windows, construct queries, retrieve and reweight (Algorithm 2, lines 6-9)."""

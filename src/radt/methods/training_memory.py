@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import logging
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,8 +30,10 @@ from radt.methods.transforms import truncate_chunks
 from radt.methods.windows import check_share, up_to
 from radt.trajectory import Batch, Retrieval
 
+LOG = logging.getLogger(__name__)
 EMBED_AT_ONCE = 128  # what a batch of prefixes goes through stays in the cache of a CPU
 SAMPLED = 256  # queries by which searches are compared and bounds are set
+GOOD, FAILED = 0.5, 0.1  # shares of the best return
 FEW = 0.2  # a regulariser that leaves less is a warning
 Contexts = Literal["retrieved", "own-task", "all-tasks", "equal-return"]
 
@@ -123,6 +125,14 @@ class TrainingMemory:
         self, episode: NDArray[np.int64], query_step: NDArray[np.int64], rng: np.random.Generator
     ) -> Batch:
         """Return the chunks for queries asked at a step of each episode, [B, k * 2C]."""
+        chunks = self.store.chunks(self.choose_for(episode, query_step, rng))
+        share = self.training.truncated_chunks
+        return truncate_chunks(chunks, rng.random(len(episode)) < share, rng) if share else chunks
+
+    def choose_for(
+        self, episode: NDArray[np.int64], query_step: NDArray[np.int64], rng: np.random.Generator
+    ) -> Tensor:
+        """Choose entries for queries asked at a step of each episode, [B, k] ids; -1: none."""
         chosen = torch.full((len(episode), self.config.top_k), -1)
         sampled = query_step < self.training.min_length
         if share := self.training.sampled_share:
@@ -137,9 +147,29 @@ class TrainingMemory:
             chosen[torch.from_numpy(~sampled)] = found.chosen
         unseen = torch.from_numpy(rng.random(len(episode)) < self.training.context_dropout)
         chosen[unseen] = -1
-        chunks = self.store.chunks(chosen)
-        share = self.training.truncated_chunks
-        return truncate_chunks(chunks, rng.random(len(episode)) < share, rng) if share else chunks
+        return chosen
+
+    def confound(
+        self, episode: NDArray[np.int64], query_step: NDArray[np.int64], rng: np.random.Generator
+    ) -> dict[str, float]:
+        """Say how much chunks tell of the return of the windows that read them.
+
+        Every new task begins with failures in memory and a high target. If that is never seen in
+        training, failures mislead (docs/results.md).
+        """
+        chosen = self.choose_for(episode, query_step, rng)[:, 0]
+        read = (chosen >= 0).numpy()
+        if not read.any():
+            return {"windows_with_chunk": 0.0}
+        window = self.dataset.episodes.total_return[episode[read]]
+        chunk = self.store.entries.total_return[chosen[read]].numpy()
+        best = self.dataset.episodes.total_return.max()
+        failed = chunk[window >= GOOD * best] <= FAILED * best
+        return {
+            "windows_with_chunk": float(read.mean()),
+            "return_correlation": float(np.corrcoef(window, chunk)[0, 1]),
+            "failures_beside_good": float(failed.mean()) if len(failed) else 0.0,
+        }
 
     def _sampled(self, queries: Queries, rng: np.random.Generator) -> Tensor:
         """Draw random chunks instead of retrieving, [B, k] ids."""
@@ -287,8 +317,8 @@ class TrainingMemory:
 
     def _warn_of_few(self, option: str, share: float) -> None:
         if share < FEW:
-            warnings.warn(
-                f"training.{option} leaves {share:.1%}: a bound on a cosine depends on the "
-                f"embedder; set training.{option}_keep to a share, or training.{option} to null",
-                stacklevel=2,
+            LOG.warning(
+                "training.%s leaves %.1f %%: a bound on a cosine depends on the embedder; set "
+                "options.training.%s_keep to a share, or options.training.%s to null",
+                *(option, 100 * share, option, option),
             )

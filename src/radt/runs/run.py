@@ -17,7 +17,7 @@ import torch
 from radt.agent import Target
 from radt.checkpoint import Card, EmbedderCard, read_card
 from radt.collect import record_histories
-from radt.config import TRAINING_TASKS, RunConfig, from_json
+from radt.config import FOLDS, TRAINING_TASKS, RunConfig, from_json
 from radt.data import Dataset, dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.data.stats import best_return
@@ -70,8 +70,10 @@ class Run:
         train = known_tasks(self.config)
         if self.config.split == "final":
             return train, self.suite.eval_tasks
-        kept = len(train) - len(train) // 5
-        return train[:kept], train[kept:]
+        size = len(train) // FOLDS
+        first = len(train) - (FOLDS - self.config.fold) * size
+        held_out = train[first : first + size]
+        return tuple(task for task in train if task not in held_out), held_out
 
 
 def keep_threads(run: Run) -> int:
