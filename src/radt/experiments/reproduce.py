@@ -88,12 +88,18 @@ def evaluated(study: Study) -> tuple[str, ...]:
     return tuple(f"evaluate.{name}={json.dumps(values)}" for name, values in asked.items())
 
 
+def studies_of(experiment: Experiment, where: Where) -> tuple[Study, ...]:
+    """Return the studies of an experiment; of a tuning study a smoke test tries the first only."""
+    once = where.budget == "smoke" and experiment.kind == "tune"
+    return experiment.studies[:1] if once else experiment.studies
+
+
 def comparisons(experiment: Experiment, where: Where) -> list[Comparison]:
     """List the runs of an experiment, study by study."""
     if where.budget not in experiment.budgets:
         known = ", ".join(experiment.budgets)
         raise ExperimentError(f"{experiment.name} has no budget {where.budget}; it has {known}")
-    return [comparison_of(study, where) for study in experiment.studies]
+    return [comparison_of(study, where) for study in studies_of(experiment, where)]
 
 
 def runs_of(experiment: Experiment, where: Where) -> list[tuple[Comparison, Entry]]:
@@ -102,7 +108,9 @@ def runs_of(experiment: Experiment, where: Where) -> list[tuple[Comparison, Entr
     Tuning knows no references, and a try that is on record is not made again.
     """
     found: dict[Path, tuple[Comparison, Entry]] = {}
-    for study, comparison in zip(experiment.studies, comparisons(experiment, where), strict=True):
+    for study, comparison in zip(
+        studies_of(experiment, where), comparisons(experiment, where), strict=True
+    ):
         for row, seed in comparison.names():
             if experiment.kind != "compare" and row not in study.at(where.budget).variants:
                 continue

@@ -77,6 +77,12 @@ class RetrievalTraining:
             raise ValueError("earlier_only searches the own task: give pool, 0 for all of it")
 
 
+def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Return the correlation of two series, 0 where one of them never changes."""
+    varies = one.std() > 0 and other.std() > 0
+    return float(np.corrcoef(one, other)[0, 1]) if varies else 0.0
+
+
 class TrainingMemory:
     """Every sub-trajectory of a dataset, ready to be retrieved for its windows."""
 
@@ -167,7 +173,7 @@ class TrainingMemory:
         failed = chunk[window >= GOOD * best] <= FAILED * best
         return {
             "windows_with_chunk": float(read.mean()),
-            "return_correlation": float(np.corrcoef(window, chunk)[0, 1]),
+            "return_correlation": correlation(window, chunk),
             "failures_beside_good": float(failed.mean()) if len(failed) else 0.0,
         }
 
