@@ -10,7 +10,7 @@ from radt.data import Dataset
 from radt.envs.suite import SUITES as REGISTERED
 from radt.envs.suite import Oracle, TaskSuite
 from radt.methods import METHODS
-from radt.model.policy import action_loss
+from radt.model.losses import action_loss
 from tests.contracts.method import (
     LEARNING,
     OPTIONS,
