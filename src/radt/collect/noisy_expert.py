@@ -26,6 +26,7 @@ from radt.collect.source import (
 )
 from radt.data import History
 from radt.envs.suite import Guide, TaskSuite
+from radt.spaces import ActionSpace
 
 TASKS_AT_ONCE = 200
 STEPS_AT_ONCE = 500
@@ -93,7 +94,7 @@ class Walk:
     """Running episodes of some tasks, each with its own noise."""
 
     def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: NoisyExpertOptions) -> None:
-        seed, self._actions = options.seed, suite.spaces.action.size
+        seed, self._space = options.seed, suite.spaces.action
         self._env = guided(suite, tasks)
         seeds = [int(stream(seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
         self._runner = Runner(self._env, seeds)
@@ -105,15 +106,25 @@ class Walk:
         """Take some steps."""
         count, runner, episode = STEPS_AT_ONCE, self._runner, self._episode
         luck = np.stack([own.random(count) for own in self._streams], axis=1)
-        detours = np.stack([own.integers(self._actions, size=count) for own in self._streams], 1)
+        detours = np.stack([random_actions(self._space, count, own) for own in self._streams], 1)
 
         def choose(step: int) -> NDArray[Any]:
             episode[runner.begun] += 1
             noise = self._noise[np.minimum(episode, len(self._noise) - 1)]  # [tasks]
             best = self._env.optimal_actions()
-            return np.asarray(np.where(luck[step] < noise, detours[step], best))
+            strays = (luck[step] < noise).reshape(
+                -1, *[1] * (best.ndim - 1)
+            )  # [tasks] or [tasks, 1]
+            return np.asarray(np.where(strays, detours[step], best))
 
         return runner.act(count, choose)
+
+
+def random_actions(space: ActionSpace, count: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw actions uniformly, [count, *action_shape]."""
+    if space.kind == "discrete":
+        return rng.integers(space.size, size=count)
+    return rng.uniform(-1.0, 1.0, (count, space.size)).astype(np.float32)
 
 
 def guided(suite: TaskSuite, tasks: Sequence[int]) -> Any:
