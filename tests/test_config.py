@@ -89,6 +89,16 @@ def test_a_suite_says_how_its_data_are_made_at_each_budget(monkeypatch: pytest.M
         assert asdict(collect) == usual_recipe("told", "noisy-expert", budget)
 
 
+def test_one_recipe_serves_methods_that_lack_some_of_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe = Recipe({"embedder": {"updates": 7}, "options": {"episode_gap": 3}})
+    monkeypatch.setitem(SUITES._items, "told", replace(TOY_GRID, name="told", recipes=(recipe,)))
+    assert preset("told", "ra-dt").embedder.updates == 7
+    assert preset("told", "ad").options.episode_gap == 3
+    assert preset("told", "random").embedder is None
+
+
 def test_laying_a_layer_changes_neither_it_nor_the_ones_below() -> None:
     below = {"learn": {"updates": 1}, "env": "e", "method": "dt"}
     above = {"learn": {"clip": 0.1}}

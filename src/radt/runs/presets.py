@@ -142,6 +142,7 @@ def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> li
     if budget != "paper":
         layers.append(Layer(f"variant {row.label}", row.below_paper))
     known = from_json({**named, "embedder_name": embedder}).to_json()
+    known = {name: value for name, value in known.items() if (name, value) != ("embedder", None)}
     for recipe in recipes_of(suite):
         if recipe.fits(budget, row.label, row.method, source):
             values = {name: value for name, value in recipe.values.items() if name != "collect"}
