@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from radt.old_names import translated
-from radt.plots.style import look_of
+from radt.plots.style import dashes_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -29,7 +29,7 @@ def table(place: str, variant: str | None) -> str:
     trials = record["trials"]
     shown = record if variant is None else record["variants"][variant]
     methods, decimals = shown["methods"], 1 if shown["optimum"] > 10 else 2
-    order = sorted(methods, key=lambda name: (look_of(name).is_reference, name))
+    order = sorted(methods, key=lambda name: (bool(dashes_of(name)), name))
     head = (
         *("method", "seeds", f"trials {trials - 9}-{trials}", "trial 1", "trial 10"),
         f"solved by trial 1 / 5 / 10 / {trials}",

@@ -4,24 +4,47 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 from radt.metrics import (
+    Estimate,
     Interval,
+    area_under_curve,
     crossed_interval,
+    cumulative_regret,
     decimals,
+    early_trials,
     estimate,
     improvement,
+    interquartile_mean,
     late_score,
+    late_trials,
+    normalised_score,
     return_after_success,
+    score_difference,
     solved_by,
     stratified_interval,
+    success_rate,
+    trials_to_solve,
+    wins,
 )
+
+SIDES = st.integers(1, 4)
+WHOLE = st.integers(-20, 20).map(float)  # sums of whole numbers are exact
+RETURNS = st.tuples(SIDES, SIDES, st.integers(1, 9)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=WHOLE)
+)
+SCORES = st.tuples(SIDES, SIDES).flatmap(lambda shape: arrays(np.float64, shape, elements=WHOLE))
+FEW = settings(max_examples=50, deadline=None)
 
 
 def test_the_score_is_the_mean_of_the_last_ten_trials() -> None:
     returns = np.arange(80.0).reshape(2, 40)
     assert late_score(returns).tolist() == [34.5, 74.5]
-    assert late_score(returns[:, :4]).tolist() == [1.5, 41.5]
+    assert late_score(returns[:, :4]).tolist() == [3.0, 43.0]
 
 
 def test_improvement_is_late_minus_early() -> None:
@@ -136,5 +159,123 @@ def test_stratified_intervals_agree_with_rliable(seeds: int) -> None:
     assert [ours.low, ours.high] == pytest.approx(bounds["a"][:, 0], abs=noise)
 
 
+def test_late_is_the_last_quarter_and_early_the_first_eighth() -> None:
+    assert [late_trials(n) for n in (1, 3, 4, 20, 40, 80)] == [1, 1, 1, 5, 10, 20]
+    assert [early_trials(n) for n in (1, 3, 8, 20, 40, 80)] == [1, 1, 1, 2, 5, 10]
+
+
+def test_thirty_trials_are_scored_as_they_were_published() -> None:
+    assert (late_trials(30), early_trials(30)) == (10, 5)
+
+
+@FEW
+@given(RETURNS)
+def test_a_constant_added_to_all_returns_is_added_to_scores_and_leaves_differences(
+    returns: np.ndarray,  # type: ignore[type-arg]
+) -> None:
+    for score in (late_score, area_under_curve):
+        assert score(returns + 4.0) == pytest.approx(score(returns) + 4.0)
+    assert improvement(returns + 4.0) == pytest.approx(improvement(returns))
+    assert score_difference(returns + 4.0, returns) == pytest.approx(np.full(returns.shape[:2], 4))
+
+
+@FEW
+@given(RETURNS)
+def test_regret_and_area_say_the_same_where_the_optimum_is_known(
+    returns: np.ndarray,  # type: ignore[type-arg]
+) -> None:
+    tasks, trials = returns.shape[1:]
+    optimum = np.arange(20.0, 20.0 + tasks)
+    regret = cumulative_regret(returns, optimum)
+    assert (regret >= 0).all()
+    assert regret == pytest.approx(trials * (optimum - area_under_curve(returns)))
+
+
+def test_regret_by_hand() -> None:
+    returns = np.array([[[1.0, 2.0, 5.0], [0.0, 0.0, 1.0]]])
+    assert cumulative_regret(returns, np.array([5.0, 2.0])).tolist() == [[7.0, 5.0]]
+
+
+def test_normalised_scores_are_0_at_low_and_1_at_high() -> None:
+    returns = np.array([[[-900.0], [-200.0], [-50.0]]])
+    low, high = np.array([-900.0, -600.0, -100.0]), np.array([-100.0, -200.0, -80.0])
+    assert normalised_score(returns, low, high).tolist() == [[0.0, 1.0, 2.5]]
+
+
+@FEW
+@given(RETURNS, WHOLE)
+def test_the_first_success_is_where_solving_begins(
+    returns: np.ndarray,  # type: ignore[type-arg]
+    above: float,
+) -> None:
+    trials = returns.shape[2]
+    for seed, first in zip(returns, trials_to_solve(returns, above), strict=True):
+        counted = [(first <= trial).sum() for trial in range(1, trials + 1)]
+        assert solved_by(seed, above).tolist() == counted
+    rate = success_rate(returns, above)
+    assert ((rate >= 0) & (rate <= 1)).all()
+    assert (rate[trials_to_solve(returns, above) == trials + 1] == 0).all()
+
+
+@FEW
+@given(SCORES)
+def test_the_interquartile_mean_is_scipys_trimmed_mean(
+    scores: np.ndarray,  # type: ignore[type-arg]
+) -> None:
+    found = crossed_interval(scores, np.random.default_rng(0), 50, interquartile_mean)
+    assert found.mean == pytest.approx(stats.trim_mean(scores, 0.25, axis=None))
+
+
+@FEW
+@given(st.data())
+def test_the_probability_of_improvement_is_that_of_mann_and_whitney(data: st.DataObject) -> None:
+    tasks = data.draw(SIDES)
+    one, other = (
+        data.draw(arrays(np.float64, (data.draw(SIDES), tasks), elements=WHOLE)) for _ in range(2)
+    )
+    by_task = [
+        stats.mannwhitneyu(one[:, task], other[:, task]).statistic / (len(one) * len(other))
+        for task in range(tasks)
+    ]
+    found = wins(one, other)
+    assert found.mean() == pytest.approx(np.mean(by_task))
+    assert found.mean() + wins(other, one).mean() == pytest.approx(1.0)
+
+
+@FEW
+@given(SCORES)
+def test_an_interval_lies_inside_what_was_measured(
+    scores: np.ndarray,  # type: ignore[type-arg]
+) -> None:
+    for found in (
+        crossed_interval(scores, np.random.default_rng(0), 50),
+        crossed_interval(scores, np.random.default_rng(0), 50, interquartile_mean),
+        crossed_interval(wins(scores, scores), np.random.default_rng(0), 50),
+    ):
+        assert found.low <= found.high
+    mean = crossed_interval(scores, np.random.default_rng(0), 50)
+    slack = 1e-9
+    assert scores.min() - slack <= mean.low <= mean.high <= scores.max() + slack
+
+
+def test_three_axes_are_resampled_each_by_itself() -> None:
+    by_seed = np.broadcast_to(np.array([0.0, 1.0])[:, None, None], (2, 3, 4))
+    found = crossed_interval(by_seed, np.random.default_rng(0))
+    assert (found.low, found.mean, found.high) == (0.0, 0.5, 1.0)  # both draws the same seed
+    flat = crossed_interval(by_seed.transpose(1, 2, 0)[:, :, :1], np.random.default_rng(0))
+    assert (flat.low, flat.high) == (0.0, 0.0)
+
+
+def test_an_estimate_is_positive_or_negative_only_by_all_its_intervals() -> None:
+    above, around = Interval(1.0, 0.5, 1.5), Interval(1.0, -0.5, 2.5)
+    assert Estimate(1.0, above, above, 3).positive
+    assert not Estimate(1.0, above, around, 3).positive
+    assert Estimate(1.0, None, above, 1).positive
+    below = Interval(-1.0, -1.5, -0.5)
+    assert Estimate(-1.0, below, below, 3).negative
+    assert not Estimate(-1.0, below, around, 3).negative
+
+
 def test_small_returns_are_told_with_two_decimals() -> None:
-    assert [decimals(best) for best in (None, 91.05, 10.0, 2.0)] == [1, 1, 1, 2]
+    assert [decimals(best) for best in (None, 91.05, 10.0, 2.0, -200.0)] == [1, 1, 1, 2, 1]
+    assert [decimals(None, 2.0), decimals(2.0, -200.0)] == [2, 1]

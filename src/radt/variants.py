@@ -127,22 +127,29 @@ RA_DT_PLUS = {
 TWO_EPISODES = {"options": {"episode_gap": 1, "model": {"return_to_go": True}}}
 ORACLE = {"options": {"labels": "oracle"}}
 
+DPT_NOTE = "its tokens are its set, its query and one that every set holds."
+RA_DT_LM_NOTE = (
+    "its minutes leave out what its cache on disk saved it: `embeddings_of_training` and "
+    "`embeddings` in its icl.json say `seconds_saved`."
+)
+RA_DT_PLUS_NOTE = "it mostly retrieves the first C steps of a trial; twice as many is the most."
+
 # Related methods have related colours; light and dark tell them apart for colour-blind readers, and
 # every line carries its name. References are grey.
 BUILT_IN = (  # in the order of tables
     Variant("dt", "dt", below_paper={"options": {"top_fraction": 0.4}}, colour="#D55E00"),
     Variant("dt-2ep", "ad", TWO_EPISODES, colour="#F0A04B"),
     Variant("ad", "ad", colour="#009E73"),
-    Variant("dpt", "dpt", colour="#CC79A7"),
+    Variant("dpt", "dpt", colour="#CC79A7", note=DPT_NOTE),
     Variant("dpt-oracle", "dpt", ORACLE, colour="#7B2D5B"),
     Variant("ra-dt", "ra-dt", colour="#56B4E9"),
-    Variant("ra-dt-lm", "ra-dt", RA_DT_LM, FEWER_QUESTIONS, colour="#3B2F8F"),
-    Variant("ra-dt+", "ra-dt", RA_DT_PLUS, colour="#0067B0"),
+    Variant("ra-dt-lm", "ra-dt", RA_DT_LM, FEWER_QUESTIONS, note=RA_DT_LM_NOTE, colour="#3B2F8F"),
+    Variant("ra-dt+", "ra-dt", RA_DT_PLUS, note=RA_DT_PLUS_NOTE, colour="#0067B0"),
     Variant("nearest", "nearest", colour="#4A4F5A", dashes=(4, 1, 1, 1)),
     Variant("replay", "replay", colour="#6F7480", dashes=(5, 1.5)),
     Variant("retrace", "retrace", colour="#8B909B", dashes=(3, 1.5, 1, 1.5)),
     Variant("sweep", "sweep", colour="#A4A8B2", dashes=(1, 1.2)),
-    Variant("random", "random", colour="#B9BDC6", dashes=(1, 3)),
+    Variant("random", "random", colour="#978A80", dashes=(1, 3)),
 )
 for one in BUILT_IN:
     VARIANTS.register(one.label, one)

@@ -66,4 +66,5 @@ def test_trials_are_shown_in_parts_and_together() -> None:
     assert trial_spans(40) == [(0, 10), (10, 20), (20, 30), (30, 40), (0, 40)]
     assert trial_spans(2) == [(0, 1), (1, 2), (0, 2)]
     assert trial_spans(1) == [(0, 1)]
-    assert shown_tasks(made_up()) == [1, 0]  # type: ignore[arg-type]
+    paid_last = rolled_out([episode(ROW), episode(DOWN, paid=[2])], [episode(CORNER)] * 2)
+    assert shown_tasks(paid_last) == [1, 0]  # type: ignore[arg-type]

@@ -13,7 +13,11 @@ from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON = 7
 SPACES = TaskSpaces(
-    StateSpace("discrete", (2,), (5, HORIZON + 1)), ActionSpace("discrete", 3), HORIZON, 5.0
+    StateSpace("discrete", (2,), (5, HORIZON + 1)),
+    ActionSpace("discrete", 3),
+    HORIZON,
+    5.0,
+    solved_above=0.0,
 )
 Step = tuple[list[int], int, float]
 

@@ -84,3 +84,47 @@ def synthetic_returns(
     reached = level + rng.normal(0.0, width, (tasks, 1)) + rng.normal(0.0, width, (tasks, trials))
     earned = np.clip(reached, 1.0, 91.0) * (1.0 - 0.5 * np.exp(-(trial - found).clip(0) / 3.0))
     return np.where(trial >= found, earned, 0.0).round(1).tolist()
+
+
+def dense_record(label: str, seed: int = 0, trials: int = 24, tasks: int = 8) -> dict[str, Any]:
+    """Return a result on `toy-reach`: continuous actions, costs, no optimum, no success.
+
+    It has all that newer evaluations measure: controls, further rules, the data's returns, and
+    what is 0 and 1 on the normalised scale. Its method is RA-DT whatever the label.
+    """
+    rng = np.random.default_rng([seed, sum(map(ord, label))])
+    choice = overrides([f"evaluate.trials={trials}", f"seed={seed}"])
+    config, _ = compose(preset_layers("toy-reach", "ra-dt", "smoke", choice))
+    base = -900.0 + rng.normal(0.0, 60.0, (tasks, 1))
+    learned = 600.0 * (1.0 - np.exp(-np.arange(trials) / 5.0))[None]
+
+    def costs(share: float) -> list[list[float]]:
+        return (base + share * learned + rng.normal(0.0, 25.0, (tasks, trials))).round(1).tolist()
+
+    controls = {"erased": 0.0, "other-task": 0.2, "best-trial": 1.0, "oracle": 1.2}
+    returns = costs(1.0)
+    best = (np.array(returns) - rng.normal(0.0, 5.0, (tasks, trials))).round(1).tolist()
+    return {
+        **synthetic_record("ra-dt", seed),
+        "env": "toy-reach",
+        "label": label,
+        "rule": "explore-exploit",
+        "tasks": list(range(tasks)),
+        "returns": returns,
+        "controls": {
+            name: {"returns": best if name == "best-trial" else costs(share)}
+            for name, share in controls.items()
+        },
+        "rules": {
+            "paper": {
+                "action_rule": {"temperature": 1.0},
+                "returns": costs(0.8),
+                "controls": {"erased": {"returns": costs(0.0)}},
+            }
+        },
+        "data": {"mean_return": -700.0, "best_return": -210.5},
+        "scoring": {"kind": "data-normalised", "low": [-1000.0] * tasks, "high": [-200.0] * tasks},
+        "solved_above": None,
+        "optimum": [None] * tasks,
+        "config": config.to_json(),
+    }

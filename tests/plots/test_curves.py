@@ -8,9 +8,11 @@ import pytest
 from PIL import Image
 
 from radt.config import TRAINING_TASKS
-from radt.plots.curves import band, icl_picture, icl_title, last_trials, learning_picture
+from radt.plots.curves import band, icl_picture, icl_title
+from radt.plots.learning import last_trials, learning_picture
 from radt.plots.records import RecordError, outcomes
-from radt.plots.style import LOOKS, colour_of, spread
+from radt.plots.style import SPARE_COLOURS, colour_of, in_order, spread
+from radt.variants import BUILT_IN, VARIANTS
 from tests.plots.synthetic import ENV, MEASURED, SHAPES, VARIANT, synthetic_record
 
 
@@ -74,10 +76,22 @@ def test_labels_are_moved_apart_and_keep_their_order() -> None:
 
 def test_known_methods_keep_their_colour_and_others_get_a_spare_one() -> None:
     colours = [colour_of(name, ["dt", "new", "newer"]) for name in ("dt", "new", "newer")]
-    own = {look.colour for look in LOOKS.values()}
-    assert colours[0] == LOOKS["dt"].colour
-    assert len({*colours, *own}) == len(LOOKS) + 2
-    assert len(own) == len(LOOKS)
+    own = {look.colour for look in BUILT_IN}
+    assert colours[0] == VARIANTS["dt"].colour
+    assert len({*colours, *own}) == len(BUILT_IN) + 2
+    assert len(own) == len(BUILT_IN)
+
+
+def test_ten_arms_of_an_ablation_have_ten_colours_that_nobody_else_has() -> None:
+    arms = [f"arm-{n}" for n in range(10)]
+    colours = {colour_of(arm, ["dt", *arms]) for arm in arms}
+    assert len(colours) == len(SPARE_COLOURS) == 10
+    assert not colours & {look.colour for look in BUILT_IN}
+
+
+def test_rows_that_nobody_registered_stand_as_they_come_before_the_references() -> None:
+    given = ["sweep", "z", "ra-dt", "a", "dt", "z"]
+    assert in_order(given) == ["dt", "ra-dt", "z", "a", "sweep"]
 
 
 def test_a_crowd_gets_a_taller_picture() -> None:

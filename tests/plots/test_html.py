@@ -19,8 +19,9 @@ from radt.plots.html import Section, inline, page, to_html, write_html
 from radt.plots.records import DATA, RecordError
 from radt.plots.report import config_parts, data_text, write_report
 from radt.plots.source import DataFacts, data_facts, keep_data_facts
-from radt.plots.style import LOOKS, SPARE_COLOURS, Picture
+from radt.plots.style import SPARE_COLOURS, Picture
 from radt.runs.run import Run
+from radt.variants import BUILT_IN
 from tests.contracts.method import toy_dataset
 from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
 from tests.runs.small import small_config, use_toys
@@ -156,7 +157,7 @@ def test_a_picture_keeps_its_words_and_gets_names_of_its_own() -> None:
     assert f"url(#{name[1]})" in drawn
 
 
-@pytest.mark.parametrize("colour", [*(look.colour for look in LOOKS.values()), *SPARE_COLOURS])
+@pytest.mark.parametrize("colour", [*(look.colour for look in BUILT_IN), *SPARE_COLOURS])
 def test_lines_can_be_seen_in_the_dark(colour: str) -> None:
     css = Path(html.__file__).with_name("templates") / "report.css"
     assert "filter: invert(0.9) hue-rotate(180deg) brightness(1.2)" in css.read_text()

@@ -14,7 +14,7 @@ from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
 def test_seeds_of_a_method_are_stacked_in_order() -> None:
     records = [synthetic_record("ra-dt", 2), synthetic_record("dt"), synthetic_record("ra-dt", 1)]
     dt, ra_dt = outcomes(records)
-    assert (dt.method, ra_dt.method) == ("dt", "ra-dt")
+    assert (dt.label, ra_dt.label) == ("dt", "ra-dt")
     assert ra_dt.seeds == (1, 2)
     assert ra_dt.returns.shape == (2, 20, 40)
     assert ra_dt.returns[0].tolist() == records[2]["returns"]
@@ -24,7 +24,7 @@ def test_seeds_of_a_method_are_stacked_in_order() -> None:
 def test_learners_come_first_then_strangers_then_references() -> None:
     names = ["sweep", "ra-dt+", "mine", "dt", "replay"]
     records = [{**synthetic_record("dt"), "method": name} for name in names]
-    shown = [outcome.method for outcome in outcomes(records)]
+    shown = [outcome.label for outcome in outcomes(records)]
     assert shown == ["dt", "ra-dt+", "mine", "replay", "sweep"]
 
 

@@ -12,6 +12,7 @@ from radt.config import compose, from_json, overrides
 from radt.plots.comparison import write_comparison
 from radt.plots.report import command, median_task, run_title, training_table, write_report
 from radt.runs.presets import preset_layers
+from radt.variants import arm
 from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
 
 
@@ -191,6 +192,16 @@ def test_the_command_makes_the_same_config_again() -> None:
     given = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
     layers = [*preset_layers("dark-room-10x10", "ra-dt+", "smoke"), overrides([*given, "seed=3"])]
     assert compose(layers)[0] == config == from_json(config.to_json())
+
+
+def test_the_command_of_a_row_that_nobody_registered_says_its_label() -> None:
+    layers = preset_layers("dark-room-10x10", arm("mine", "ra-dt+", {"seed": 2}), "smoke")
+    config = compose(layers)[0]
+    words = shlex.split(command(config, Path("runs/x")).replace("\\\n", " "))
+    assert words[words.index("--method") + 1] == "ra-dt"
+    given = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    again = preset_layers("dark-room-10x10", "ra-dt", "smoke", overrides([*given, "seed=2"]))
+    assert compose(again)[0] == config
 
 
 def test_training_is_shown_at_the_validations() -> None:

@@ -14,7 +14,7 @@ def test_a_row_says_how_well_a_method_learns() -> None:
     assert row.score.mean == pytest.approx(returns[..., 30:].mean())
     assert row.at_trial[10].mean == pytest.approx(returns[..., 9].mean())
     assert row.solved_by[40] == pytest.approx((returns > 0).any(axis=2).sum(axis=1).mean())
-    assert (len(row.seeds), row.tasks, row.late, row.improves) == (3, 20, "31-40", True)
+    assert (len(row.seeds), row.tasks, row.late, row.gets_better) == (3, 20, "31-40", True)
     assert row.score.over_seeds is not None
     assert row.score.over_tasks.low <= row.score.over_seeds.low <= row.score.mean
     assert row.score.mean <= row.score.over_seeds.high
@@ -31,15 +31,15 @@ def test_a_method_that_finds_nothing_does_not_improve() -> None:
     record = synthetic_record("dt", tasks=4)
     record["returns"] = [[0.0] * 40] * 4
     (row,) = method_table([record])
-    assert not row.improves
+    assert not row.gets_better
     assert row.return_after_success is None
-    assert "| no | +0.0 | [0.0, 0.0] |" in markdown([row, row])
+    assert "| `dt` | +0.0 [0.0, 0.0] |" in markdown([row, row])
 
 
 def test_short_runs_show_the_trials_they_have() -> None:
     (row,) = method_table([synthetic_record("replay", trials=3)])
     assert list(row.at_trial) == [1, 3]
-    assert row.late == "1-3"
+    assert (row.late, row.early) == ("3", "1")
 
 
 def test_markdown_has_a_section_for_each_environment() -> None:
@@ -49,7 +49,7 @@ def test_markdown_has_a_section_for_each_environment() -> None:
     assert f"**`{VARIANT}`** (a variant" in text
     assert "solved by trial 1 / 5 / 10 / 20 / 40" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(tables) == 7 * 4  # a head, a rule and two methods each
+    assert len(tables) == 9 * 4  # a head, a rule and two methods each
     assert text.count("minutes a run") == 1
 
 
@@ -60,7 +60,7 @@ def test_differences_are_paired_by_task_and_seed() -> None:
         for record in ours
     ]
     unpaired = synthetic_record("dt", seed=7)
-    rows = {row.method: row for row in method_table([*ours, *shifted, unpaired])}
+    rows = {row.label: row for row in method_table([*ours, *shifted, unpaired])}
     assert rows["ra-dt"].against_base is None
     against = rows["dt"].against_base
     assert against is not None
@@ -72,7 +72,7 @@ def test_differences_are_paired_by_task_and_seed() -> None:
 
 def test_every_pair_is_told_once_and_the_same_from_both_sides() -> None:
     records = [synthetic_record(name, seed) for name in SHAPES for seed in range(2)]
-    rows = {row.method: row for row in method_table(records)}
+    rows = {row.label: row for row in method_table(records)}
     for one, row in rows.items():
         assert set(row.against) == set(rows) - {one}
         for other, found in row.against.items():

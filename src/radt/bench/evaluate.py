@@ -45,7 +45,7 @@ def bench_evaluate(
         seconds[name] = time.perf_counter() - begun
     measured = {
         "env": suite.name,
-        "method": loaded.card.method,
+        "method": loaded.label,
         "checkpoint": loaded.path.name,
         "tasks": len(tasks),
         "trials": trials,

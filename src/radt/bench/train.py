@@ -37,6 +37,7 @@ from radt.memory.language import LanguageOptions
 from radt.memory.language_model import LanguageModelError
 from radt.methods import METHODS
 from radt.runs.run import RunError
+from radt.variants import variant, variant_names
 
 COMPARED = ("ra-dt", "ad")  # the ratio is the first's sequences/s over the second's
 Speed = dict[str, Any]  # of one method in one environment, see `time_method`
@@ -84,10 +85,10 @@ def bench_train(
 
 
 def _learning(methods: str | None) -> list[str]:
-    names = METHODS.names() if methods is None else methods.split(",")
+    names = variant_names() if methods is None else methods.split(",")
     if missing := set(COMPARED) - set(names):
         raise RunError(f"--methods must name {' and '.join(COMPARED)}; add {', '.join(missing)}")
-    return [name for name in names if METHODS[name].learns]
+    return [name for name in names if METHODS[variant(name).method].learns]
 
 
 def time_method(
@@ -121,7 +122,7 @@ def time_method(
     embedder = config.embedder
     return {
         "env": config.env,
-        "method": config.method,
+        "method": config.label,
         "parameters": count_parameters(method),
         "tokens": tokens_per_decision(method),  # of a full sequence, what was retrieved included
         "keys": keys,  # in the index that is searched; 0: there is none

@@ -162,29 +162,39 @@ def show_entries(entries: Sequence[Entry]) -> tuple[Table, str]:
 
 
 def show_methods(compared: Mapping[str, Any]) -> Table:
-    """Show the numbers of each method that matter most."""
-    methods, n = compared["methods"], decimals(compared["optimum"])
-    score = next(name for name in next(iter(methods.values())) if name.startswith("mean_"))
+    """Show the numbers of each row that matter most."""
+    rows = compared["methods"]
+    score = next(name for name in next(iter(rows.values())) if name.startswith("mean_"))
+    n = decimals(compared["optimum"], *(row[score] for row in rows.values()))
     trials = "-".join(score.split("_")[1:])
     data = f", {compared['data']}" if compared["data"] else ""
     title = f"{compared['env']}, {compared['tasks']} tasks{data}"
     table = Table("method", title=title, title_justify="left")
-    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", "improves", f"minus {BASE}", "95 %")
-    for head in heads:
+    measured = any(row["causal_improvement"] for row in rows.values())
+    buys = ("memory buys", "95 %") if measured else ()
+    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", *buys, "later - earlier")
+    for head in (*heads, f"minus {BASE}", "95 %"):
         table.add_column(head, justify="right")
-    for name, row in methods.items():
-        against = row["minus"].get(BASE)
+    for name, row in rows.items():
         table.add_row(
             name,
             str(row["seeds"]),
             f"{row['at_trial']['1']:.{n}f}",
             f"[bold]{row[score]:.{n}f}[/]",
             _interval(row["ci95"], n),
-            "yes" if row["improves"] else "no",
-            "" if against is None else f"{against['mean']:+.{n}f}",
-            "" if against is None else _interval(against["ci95"], n),
+            *(_difference(row["causal_improvement"], n, "not measured") if measured else ()),
+            f"{row['improvement']:+.{n}f}",
+            *_difference(row["minus"].get(BASE), n),
         )
     return table
+
+
+def _difference(
+    found: Mapping[str, Any] | None, digits: int, otherwise: str = ""
+) -> tuple[str, str]:
+    if found is None:
+        return otherwise, ""
+    return f"{found['mean']:+.{digits}f}", _interval(found["ci95"], digits)
 
 
 def _interval(pair: Sequence[float], digits: int) -> str:

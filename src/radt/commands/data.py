@@ -87,14 +87,13 @@ class CurvesVerb(Verb):
     def execute(self) -> None:
         """Measure, draw and print."""
         from radt.data import Dataset
-        from radt.metrics import decimals
         from radt.plots.source import draw_source
 
         folders = [find_dataset(name) for name in self.datasets]
         curves = draw_source([Dataset.open(folder) for folder in folders], self.out)
         lines = []
         for curve in curves:
-            n = decimals(curve.optimum)
+            n = curve.digits
             best = "" if curve.optimum is None else f" of {curve.optimum:.{n}f}"
             learned = "" if curve.learned is None else f", {curve.learned:.0%} of tasks learned"
             lines.append(f"{curve.label}: {curve.last_tenth:.{n}f}{best} at the end{learned}")

@@ -15,7 +15,14 @@ from tyro.conf import Positional, arg
 
 from radt.commands.flags import EngineVerb, at_least
 from radt.errors import RunError
-from radt.metrics import decimals, late_score, return_after_success, solved_by
+from radt.metrics import (
+    decimals,
+    late_score,
+    late_trials,
+    return_after_success,
+    score_difference,
+    solved_by,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -151,28 +158,31 @@ class EvaluateVerb(EngineVerb):
 def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     """Show the returns of an evaluation trial by trial, the score and the files."""
     from radt.data.stats import sparkline
-    from radt.plots.records import titled
+    from radt.plots.records import label_of, success_above, titled
 
     returns = np.asarray(record["returns"], dtype=np.float64)  # [task, trial]
     tasks, trials = returns.shape
-    means, above = returns.mean(axis=0), float(record.get("solved_above", 0.0))
-    found, later = solved_by(returns, above), return_after_success(returns, above)
+    means, above = returns.mean(axis=0), success_above(record)
     best = [value for value in record["optimum"] if value is not None]
     optimum = float(np.mean(best)) if best else None
-    n, shown = decimals(optimum), [trial for trial in TRIALS if trial < trials] + [trials]
+    n = decimals(optimum, *means)
+    shown = [trial for trial in TRIALS if trial < trials] + [trials]
     table = Table("trial")
     for trial in shown:
         table.add_column(str(trial), justify="right")
     table.add_row("mean return", *(f"{means[trial - 1]:.{n}f}" for trial in shown))
-    table.add_row("solved", *(f"{found[trial - 1]}/{tasks}" for trial in shown))
-    score = f"[bold]{late_score(returns).mean():.{n}f}[/] over trials {max(1, trials - 9)}-{trials}"
-    known = "" if optimum is None else f", optimum {optimum:.2f}"
-    lines = [
-        f"returns by trial  {sparkline(means.tolist())}",
-        f"score             {score}{known}",
-        *([] if np.isnan(later) else [f"after success     {later:.{n}f}"]),
-    ]
-    title = f"{record['method']} on {record['env']}, {tasks} tasks, seed {record['seed']}"
+    late = f"{trials - late_trials(trials) + 1}-{trials}"
+    known = "optimum unknown" if optimum is None else f"optimum {optimum:.2f}"
+    score = f"[bold]{late_score(returns).mean():.{n}f}[/] over trials {late}, {known}"
+    lines = [f"returns by trial  {sparkline(means.tolist())}", f"score             {score}"]
+    if (erased := record.get("controls", {}).get("erased")) is not None:
+        bought = score_difference(returns, np.asarray(erased["returns"], dtype=np.float64))
+        lines.append(f"memory buys       {bought.mean():+.{n}f}")
+    if above is not None:
+        found, later = solved_by(returns, above), return_after_success(returns, above)
+        table.add_row("solved", *(f"{found[trial - 1]}/{tasks}" for trial in shown))
+        lines += [] if np.isnan(later) else [f"after success     {later:.{n}f}"]
+    title = f"{label_of(record)} on {record['env']}, {tasks} tasks, seed {record['seed']}"
     there = ", ".join(name for name in FILES if (place / name).exists())
     files = f"[dim]{place}: {there}[/]" if place.is_dir() else f"[dim]{place}[/]"
     return [f"[bold]{titled(title, [record])}[/]", table, "\n".join(lines), files]

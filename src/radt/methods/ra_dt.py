@@ -300,11 +300,14 @@ def build(
     options: RADTOptions,
     seed: int,
     embedder: Embedder | None,
+    name: str = RADT.name,
 ) -> RADT:
-    """Build the method as the registry asks for it."""
+    """Build the method as the registry asks for it, or under another name."""
     if embedder is None:
         raise ValueError("RA-DT needs an embedder for its keys; train one first")
-    return RADT(spaces, options, seed, embedder)
+    method = RADT(spaces, options, seed, embedder)
+    method.name = name
+    return method
 
 
 METHODS.register("ra-dt", MethodEntry(RADTOptions, build, embedder="dt"))

@@ -9,17 +9,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from radt.config import from_json
+from radt.config import NAMES, from_json
 from radt.decode import leaves
 from radt.files import atomic_write
 from radt.methods import METHODS
 from radt.metrics import Estimate, Interval
-from radt.plots.curves import LEARNING, has_learning, icl_pictures, learning_picture
+from radt.plots.curves import icl_pictures
 from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
+from radt.plots.learning import LEARNING, has_learning, learning_picture
 from radt.plots.records import (
     DATA,
     Record,
-    by_method,
+    acts_by_rule,
+    by_label,
     learns,
     read_record,
     titled,
@@ -35,6 +37,8 @@ from radt.plots.report import (
 from radt.plots.source import DataFacts, data_facts
 from radt.plots.style import Picture
 from radt.plots.tables import (
+    FURTHER,
+    Compared,
     MethodRow,
     markdown,
     method_table,
@@ -47,7 +51,7 @@ from radt.runs.presets import changed
 from radt.runs.run import RESULT, Run, dataset_path
 
 NAME = "compare"  # of the table's, the picture's and the numbers' files
-SAID_BY_ROWS = ("method", "seed")  # not told as differences
+SAID_BY_ROWS = ("label", "method", "seed")  # not told as differences
 
 
 def write_comparison(
@@ -111,7 +115,7 @@ def comparison_text(
     folder: Path,
     wall_minutes: float | None = None,
 ) -> str:
-    """Say in Markdown how methods compare."""
+    """Say in Markdown how rows compare."""
     own = [row for row in rows if row.env == records[0]["env"]]
     return fill_markdown(
         "compare.md",
@@ -173,9 +177,9 @@ def _details(record: Record, run: Run | None) -> str:
 def differences_text(records: Sequence[Record], wall_minutes: float | None = None) -> str:
     """Tell in which values of their configs methods differ, as one table."""
     found = config_differences(records, timed=wall_minutes is not None)
-    methods = [m for m in by_method(records) if any(m in values for values in found.values())]
+    labels = [one for one in by_label(records) if any(one in values for values in found.values())]
     rows = [
-        [f"`{path}`", *(_cell(values.get(method, ())) for method in methods)]
+        [f"`{path}`", *(_cell(values.get(label, ())) for label in labels)]
         for path, values in found.items()
     ]
     return fill_markdown(
@@ -183,7 +187,7 @@ def differences_text(records: Sequence[Record], wall_minutes: float | None = Non
         wall_minutes=None if wall_minutes is None else f"{wall_minutes:g}",
         codes=_code_versions(records),
         differences=found,
-        table=plain_table(["", *(f"`{method}`" for method in methods)], rows),
+        table=plain_table(["", *(f"`{label}`" for label in labels)], rows),
     )
 
 
@@ -197,14 +201,14 @@ def config_differences(
     """
     found: dict[str, dict[str, list[Any]]] = {}
     unusual: set[str] = set()
-    for method, same in by_method(records).items():
-        usual = default_values(str(same[0]["env"]), method)
+    for label, same in by_label(records).items():
+        usual = default_values(same[0])
         for record in same:
             for path, value in decisive_values(record, timed).items():
-                known = found.setdefault(path, {}).setdefault(method, [])
+                known = found.setdefault(path, {}).setdefault(label, [])
                 known += [value] if value not in known else []
                 unusual |= {path} if value != usual.get(path) else set()
-    learners = sum(learns(same[0]) for same in by_method(records).values())
+    learners = sum(learns(same[0]) for same in by_label(records).values())
     return {
         path: values
         for path, values in sorted(found.items())
@@ -218,21 +222,26 @@ def decisive_values(record: Record, timed: bool) -> dict[str, Any]:
         return {}
     run = run_of(record, Path())
     config = record["config"] if run is None else run.config.to_json()
-    rule = {"evaluate": {**config.get("evaluate", {}), "rule": record.get("action_rule", {})}}
+    acts = record.get("action_rule", {}) if acts_by_rule(record) else {}
+    rule = {"evaluate": {**config.get("evaluate", {}), "rule": acts}}
     if not learns(record):
         return leaves({"options": config.get("options", {}), **rule})
     facts: dict[str, Any] = {"data_sha256": str(record.get("data_sha256", "?"))[:6]}
     if timed:
         facts["seconds_of_training"] = trained_for(record)
     values = leaves({**config, **rule, **facts})
+    if values.get("embedder_name") is None:
+        values.pop("embedder_name", None)  # a method without one has nothing to differ in
     return {path: value for path, value in values.items() if path not in SAID_BY_ROWS}
 
 
-def default_values(env: str, method: str) -> dict[str, Any]:
+def default_values(record: Record) -> dict[str, Any]:
     """Return the config of a method where nothing is said, by path; nothing of an unknown one."""
-    if method not in METHODS.names():
+    if (run := run_of(record, Path())) is None:
         return {}
-    return leaves(from_json({"env": env, "method": method}).to_json())
+    config = run.config.to_json()
+    named = {name: config[name] for name in NAMES}
+    return leaves(from_json(named).to_json())
 
 
 def trained_for(record: Record) -> int | None:
@@ -275,11 +284,11 @@ def comparison_json(
         "data": trained_on(records) or None,
         "conditions": config_differences(records, timed=wall_minutes is not None),
         "code_versions": _code_versions(records),
-        "methods": {row.method: row_json(row) for row in own},
+        "methods": {row.label: row_json(row) for row in own},
         "variants": {
             name: {
                 "optimum": next(row.optimum for row in rows if row.env == name),
-                "methods": {row.method: row_json(row) for row in rows if row.env == name},
+                "methods": {row.label: row_json(row) for row in rows if row.env == name},
             }
             for name in variants(records)
         },
@@ -287,24 +296,37 @@ def comparison_json(
 
 
 def row_json(row: MethodRow) -> dict[str, Any]:
-    """Put a row into plain values; `ci95` is over tasks where there is one seed, and says so."""
+    """Put a row into plain values; `ci95` is over tasks where there is one seed, and says so.
+
+    `improves`, `improvement` and `improves_ci95` are late minus early trials, as they always were
+    here; what memory buys is `causal_improvement`, null where it was not measured.
+    """
     expense = {name: value for name, value in asdict(row.expense).items() if name != "cached"}
     return {
         f"mean_{row.late.replace('-', '_')}": row.score.mean,
         **_intervals(row.score),
-        "improves": row.improves,
+        "improves": row.gets_better,
         "improvement": row.gain.mean,
         **_intervals(row.gain, "improves_"),
+        "causal_improvement": None if row.causal is None else _estimate(row.causal),
+        **{name: row.further[name].mean if name in row.further else None for name in FURTHER},
+        **{f"{name}_ci95_tasks": _bounds(found) for name, found in row.further.items()},
         "at_trial": {str(trial): found.mean for trial, found in row.at_trial.items()},
         "at_trial_ci95": {str(t): _bounds(found.known[0]) for t, found in row.at_trial.items()},
         "at_trial_ci95_tasks": {
             str(trial): _bounds(found.over_tasks) for trial, found in row.at_trial.items()
         },
-        "minus": {
-            other: {"mean": found.mean, **_intervals(found), "seeds": found.seeds}
-            for other, found in row.against.items()
+        "minus": {other: _estimate(found) for other, found in row.against.items()},
+        "probability_of_improvement": {
+            other: {"mean": found.mean, "ci95_tasks": _bounds(found)}
+            for other, found in row.probability.items()
         },
-        "solved_by": {str(trial): value for trial, value in row.solved_by.items()},
+        "controls": {other.name: _compared(other) for other in row.controlled},
+        "rules": {other.name: _compared(other) for other in row.by_rule},
+        "data": None if row.data is None else asdict(row.data),
+        "solved_by": None
+        if row.solved_by is None
+        else {str(trial): value for trial, value in row.solved_by.items()},
         "return_after_success": row.return_after_success,
         "seeds": len(row.seeds),
         "source": row.source,
@@ -312,6 +334,19 @@ def row_json(row: MethodRow) -> dict[str, Any]:
         "wall_minutes": expense.pop("minutes"),
         **expense,
     }
+
+
+def _compared(other: Compared) -> dict[str, Any]:
+    minus, causal = other.method_minus, other.causal
+    return {
+        **_estimate(other.score),
+        "method_minus": None if minus is None else _estimate(minus),
+        "causal_improvement": None if causal is None else _estimate(causal),
+    }
+
+
+def _estimate(found: Estimate) -> dict[str, Any]:
+    return {"mean": found.mean, **_intervals(found), "seeds": found.seeds}
 
 
 def _intervals(found: Estimate, prefix: str = "") -> dict[str, Any]:

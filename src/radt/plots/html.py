@@ -72,11 +72,31 @@ def over_seeds(found: Estimate, digits: int, sign: str = "") -> str:
     return fixed(found.mean, digits, sign) + interval
 
 
-TEMPLATES.globals["table_head"] = table_head
+def difference_head(title: str, one_seed: bool) -> list[str]:
+    """Name the columns of a difference: with one seed one, else one for each of its intervals."""
+    if one_seed:
+        return [f"{title}, 95 % over tasks"]
+    return [f"{title}, 95 % over seeds", f"{title}, 95 % over tasks and seeds"]
+
+
+def difference(
+    found: Estimate | None, digits: int, one_seed: bool, otherwise: str = "-", sign: str = "+"
+) -> str:
+    """Write the cells below `difference_head`."""
+    if found is None:
+        return otherwise if one_seed else f"{otherwise} | -"
+    over_tasks = span(found.over_tasks, digits)
+    between = " " if one_seed else " | "
+    return over_seeds(found, digits, sign) + between + over_tasks
+
+
+TEMPLATES.globals |= {"table_head": table_head, "difference_head": difference_head}
 TEMPLATES.filters |= {
     "fixed": fixed,
     "span": span,
     "over_seeds": over_seeds,
+    "difference": difference,
+    "trials": lambda stretch: f"trial{'s' if '-' in stretch else ''} {stretch}",
     "commas": lambda value: "-" if value is None else f"{value:,.0f}",
     "millions": lambda value: "-" if value is None else f"{value / 1e6:,.2f}",
     "count_text": lambda mean: f"{mean:.1f}".removesuffix(".0"),

@@ -18,17 +18,27 @@ from radt.metrics import late_score
 from radt.plots.curves import icl_pictures
 from radt.plots.episodes import trials_gif
 from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
-from radt.plots.records import Record, digits_of, read_record, titled
+from radt.plots.records import (
+    Record,
+    acts_by_rule,
+    digits_of,
+    label_of,
+    read_record,
+    rule_in_words,
+    titled,
+)
 from radt.plots.source import DataFacts, data_facts, keep_data_facts, source_picture
 from radt.plots.style import Picture
 from radt.plots.tables import markdown, method_table, plain_table, row_in_words
 from radt.runs.compare import any_config
 from radt.runs.evaluate import load_trained
-from radt.runs.presets import changed, in_flags
+from radt.runs.presets import changed, in_flags, row_of
 from radt.runs.provenance import read_log, validations
 from radt.runs.run import CHECKPOINT, RESULT, Run, collect_command
+from radt.variants import variant_names
 
 CURVE, GIF, SUMMARY = "curve", "trials.gif", "summary.md"
+RULE = "evaluate.rule."  # values that do nothing where actions are continuous
 MARKS = 5  # rows of the training table where there was no validation
 PHASES = {"embedder": "the embedder", "train": "the policy"}
 
@@ -48,7 +58,7 @@ def write_report(folder: Path) -> Path:
 
 def run_title(record: Record) -> str:
     """Name a run."""
-    return titled(f"{record['method']} on {record['env']}, seed {record['seed']}", [record])
+    return titled(f"{label_of(record)} on {record['env']}, seed {record['seed']}", [record])
 
 
 def summary(record: Record, run: Run) -> str:
@@ -62,7 +72,7 @@ def summary(record: Record, run: Run) -> str:
         tables=markdown(rows),
         film=GIF if (run.out / GIF).exists() else None,
         task=task,
-        goal=run.suite.describe(task),
+        about=run.suite.describe(task),
         **making(record, run),
     )
 
@@ -154,7 +164,7 @@ def provenance(record: Record) -> str:
         "seed": record["seed"],
         "budget": record.get("budget"),
         "split": record["split"],
-        "action rule": _pairs(record.get("action_rule", {})),
+        "action rule": rule_in_words(record, record),
         "machine": _pairs(record.get("machine", {})),
     }
     return "\n".join(f"- {name}: {fact}" for name, fact in facts.items() if fact not in (None, ""))
@@ -163,11 +173,15 @@ def provenance(record: Record) -> str:
 def command(config: RunConfig, out: Path) -> str:
     """Write the command that makes this run again, with every value that is not the preset's."""
     changes = {path: value for path, value in changed(config).items() if path != "seed"}
+    row = row_of(config)
+    name = row.label
+    if name not in variant_names():
+        name, changes["label"] = row.method, row.label
     out, here = out.resolve(), Path.cwd()
     inside = out.is_relative_to(here)  # else it is a path of this machine, which is no one's affair
     shown = out.relative_to(here) if inside else Path("runs", out.name)
     words = [
-        f"radt run {config.env} --method {config.method} --budget {config.budget}",
+        f"radt run {config.env} --method {name} --budget {config.budget}",
         f"--seed {config.seed} --out {shlex.quote(str(shown))}",
         *in_flags(changes),
     ]
@@ -175,11 +189,12 @@ def command(config: RunConfig, out: Path) -> str:
 
 
 def config_parts(config: RunConfig) -> list[str]:
-    """List every value of a config; those that no preset says are bold."""
-    own = changed(config)
+    """List every value of a config that acts; those that no preset says are bold."""
+    own, idle = changed(config), () if acts_by_rule({"env": config.env}) else (RULE,)
     rows = [
         [f"`{path}`", f"**{_shown(value)}**" if path in own else _shown(value)]
         for path, value in leaves(config.to_json()).items()
+        if not path.startswith(idle)
     ]
     note = "Bold: not what the presets of its environment, method and budget say."
     return [note, plain_table(["name", "value"], rows)]

@@ -30,9 +30,10 @@ POINTS = 50
 LEARNED = 0.5  # of a task's best return, in the last tenth of its history
 TITLE = "What the data source earned while it learned"
 NOTE = (
-    "lines: mean over tasks; bands: the middle 80 % of tasks; dashes: the best that is possible; "
-    "numbers: last tenth of the transitions"
+    "lines: mean over tasks; bands: the middle 80 % of tasks; numbers: last tenth of the "
+    "transitions"
 )
+OPTIMA = "; dashes: the best that is possible"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class SourceCurve:
     optimum: float | None
     learned: float | None  # share of tasks that end above LEARNED of their best return
 
+    @property
+    def digits(self) -> int:
+        """How many decimals its returns are told with."""
+        return decimals(self.optimum, *self.mean)
+
 
 def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
     """Cut histories into stretches of equally many transitions and take their means."""
@@ -62,6 +68,7 @@ def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
     late = np.array([last_tenth(dataset, task, lengths[task]) for task in tasks])  # [tasks]
     best = [SUITES[manifest.env].optimal_return(task) for task in tasks]
     known = np.array([value for value in best if value is not None])
+    whole = len(known) == len(tasks)
     low, high = np.quantile(returns, (0.1, 0.9), axis=0)
     return SourceCurve(
         label=_label(manifest),
@@ -73,8 +80,8 @@ def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
         last_tenth=float(late.mean()),
-        optimum=float(known.mean()) if len(known) == len(tasks) else None,
-        learned=float((late > LEARNED * known).mean()) if len(known) == len(tasks) else None,
+        optimum=float(known.mean()) if whole else None,
+        learned=float((late > LEARNED * known).mean()) if whole and (known > 0).all() else None,
     )
 
 
@@ -130,7 +137,8 @@ def draw_source(datasets: Sequence[Dataset], path: Path) -> list[SourceCurve]:
 
 def source_picture(curves: Sequence[SourceCurve]) -> Picture:
     """Show what the sources of some data earned while they were recorded."""
-    return Picture([partial(draw_curves, curves=curves)], TITLE, NOTE, (8.6, 3.9))
+    known = OPTIMA if any(curve.optimum is not None for curve in curves) else ""
+    return Picture([partial(draw_curves, curves=curves)], TITLE, NOTE + known, (8.6, 3.9))
 
 
 def draw_curves(axes: Axes, curves: Sequence[SourceCurve]) -> None:
@@ -143,13 +151,14 @@ def draw_curves(axes: Axes, curves: Sequence[SourceCurve]) -> None:
         axes.plot(steps, curve.mean, color=colour, linewidth=1.9)
         if curve.optimum is not None:
             axes.axhline(curve.optimum, color=colour, linewidth=0.8, linestyle=OPTIMUM)
-        label = f"{curve.label}  {curve.last_tenth:.{decimals(curve.optimum)}f}"
+        label = f"{curve.label}  {curve.last_tenth:.{curve.digits}f}"
         ends.append(End(label, steps[-1], curve.mean[-1], colour))
     plain_axes(axes, "return of an episode", "transitions of a task")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_xlim(0, max(curve.transitions[-1] for curve in curves))
-    axes.set_ylim(bottom=0.0)
+    if min(min(curve.low) for curve in curves) >= 0:
+        axes.set_ylim(bottom=0.0)
     name_ends(axes, ends)
 
 

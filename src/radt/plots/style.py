@@ -1,4 +1,4 @@
-"""How everything looks: the place and colour of each method, plain axes, names at lines' ends."""
+"""How everything looks: the place and colour of each row, plain axes, names at lines' ends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from radt.files import atomic_write
+from radt.variants import ORDER, VARIANTS, Variant
 
-SPARE_COLOURS = ("#A6761D", "#117733", "#882255", "#444444")  # of methods that are not known here
+SPARE_COLOURS = (  # of rows that have none of their own, and of datasets
+    *("#A6761D", "#117733", "#D0021B", "#9455E0", "#1B8A99"),
+    *("#7A7A00", "#D81B9A", "#6B3410", "#6FA010", "#E8788A"),
+)
 INK, PALE, FAINT = "#30343F", "#777B86", "#E3E5EA"
 OPTIMUM = (0, (6, 4))  # dashes of the best that is possible
 DOTS_PER_INCH = 150
@@ -23,56 +27,35 @@ TITLE_LETTERS, NOTE_LETTERS = 12, 17  # that fit an inch
 LINE_HEIGHT = 0.058  # of a name at a line's end, as a share of the axes
 
 
-@dataclass(frozen=True)
-class Look:
-    """Where a method stands in tables, and how it is drawn."""
-
-    label: str
-    order: int
-    colour: str | None  # None: a spare one
-    dashes: Any = None  # of a reference: it learns nothing, and its line is thin
-
-    @property
-    def is_reference(self) -> bool:
-        """Whether it learns nothing and stands below those that do."""
-        return self.dashes is not None
+def look_of(label: str) -> Variant | None:
+    """Return the variant that says how a row is shown; None where nobody has registered it."""
+    return VARIANTS[label] if label in VARIANTS.names() else None
 
 
-# Related methods have related colours; light and dark tell them apart for colour-blind readers, and
-# every line carries its name. References are grey.
-LOOKS = {
-    look.label: look
-    for look in (
-        Look("dt", 0, "#D55E00"),
-        Look("dt-2ep", 1, "#F0A04B"),
-        Look("ad", 2, "#009E73"),
-        Look("dpt", 3, "#CC79A7"),
-        Look("dpt-oracle", 4, "#7B2D5B"),
-        Look("ra-dt", 5, "#56B4E9"),
-        Look("ra-dt-lm", 6, "#3B2F8F"),
-        Look("ra-dt+", 7, "#0067B0"),
-        # 8: any other method
-        Look("replay", 9, "#6F7480", dashes=(0, (5, 1.5))),
-        Look("retrace", 10, "#8B909B", dashes=(0, (3, 1.5, 1, 1.5))),
-        Look("sweep", 11, "#A4A8B2", dashes=(0, (1, 1.2))),
-    )
-}
+def dashes_of(label: str) -> tuple[float, ...]:
+    """Return the dashes of a reference, which learns nothing; of all others none."""
+    look = look_of(label)
+    return () if look is None else look.dashes
 
 
-def look_of(method: str) -> Look:
-    """Return how a method is shown; an unknown one stands between learners and references."""
-    return LOOKS.get(method, Look(method, 8, None))
+def in_order(labels: Iterable[str]) -> list[str]:
+    """Sort rows as tables show them: learners, others as they come, references."""
+    given = list(dict.fromkeys(labels))
+    return sorted(given, key=lambda name: (bool(dashes_of(name)), ORDER.get(name, len(ORDER))))
 
 
-def in_order(methods: Iterable[str]) -> list[str]:
-    """Sort methods as tables show them."""
-    return sorted(methods, key=lambda name: (look_of(name).order, name))
+def colour_of(label: str, shown: Sequence[str] = ()) -> str:
+    """Return a row's own colour, or a spare one in the order of the picture."""
+    looks = {name: look_of(name) for name in (*shown, label)}
+    own = {name: look.colour for name, look in looks.items() if look is not None and look.colour}
+    spare = [name for name in looks if name not in own]
+    return own.get(label) or SPARE_COLOURS[spare.index(label) % len(SPARE_COLOURS)]
 
 
-def colour_of(method: str, shown: Sequence[str] = ()) -> str:
-    """Return a method's own colour, or a spare one in the order of the picture."""
-    others = [name for name in shown if look_of(name).colour is None]
-    return look_of(method).colour or SPARE_COLOURS[others.index(method) % len(SPARE_COLOURS)]
+def notes_on(labels: Iterable[str]) -> dict[str, str]:
+    """Return what stands under a table about its rows."""
+    looks = {label: look_of(label) for label in labels}
+    return {label: look.note for label, look in looks.items() if look is not None and look.note}
 
 
 @dataclass(frozen=True)
@@ -128,12 +111,12 @@ class Picture:
 
 
 def draw_line(
-    axes: Axes, xs: Sequence[float], ys: Sequence[float], method: str, colour: str
+    axes: Axes, xs: Sequence[float], ys: Sequence[float], label: str, colour: str
 ) -> None:
-    """Draw a method's line; what learns lies above what does not."""
-    look = look_of(method)
-    width, above = (1.1, 3) if look.is_reference else (1.9, 4)
-    line: dict[str, Any] = {"linestyle": look.dashes or "-", "solid_capstyle": "round"}
+    """Draw a row's line; what learns lies above what does not."""
+    dashes = dashes_of(label)
+    width, above = (1.1, 3) if dashes else (1.9, 4)
+    line: dict[str, Any] = {"linestyle": (0, dashes) if dashes else "-", "solid_capstyle": "round"}
     axes.plot(xs, ys, color=colour, linewidth=width, zorder=above, **line)
 
 
