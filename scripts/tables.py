@@ -2,9 +2,10 @@
 
     python scripts/tables.py [--check]
 
-A table stands between `<!-- table ENV -->` and `<!-- end -->` and is made from
-`results/ENV/compare.json`, so that no number on a page is typed by hand. `<!-- table ENV on X -->`
-asks for a variant X such as `training-tasks`. `--check` only says whether a page is out of date.
+A table stands between `<!-- table ENV -->` and `<!-- end -->`, or `ENV/wall-5min`, and is made from
+the `result.json` of the experiment that has its rows, so that no number on a page is typed by hand.
+`<!-- table ENV on train -->` asks for other tasks. `--check` only says whether a page is out of
+date.
 """
 
 from __future__ import annotations
@@ -15,47 +16,54 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from radt.old_names import translated
 from radt.plots.style import dashes_of
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- table (\S+)(?: on (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def table(place: str, variant: str | None) -> str:
-    """Write a comparison as Markdown, on the environment's own tasks or on a variant of them."""
-    record = json.loads((ROOT / "results" / place / "compare.json").read_text())
-    trials = record["trials"]
-    shown = record if variant is None else record["variants"][variant]
-    methods, decimals = shown["methods"], 1 if shown["optimum"] > 10 else 2
-    order = sorted(methods, key=lambda name: (bool(dashes_of(name)), name))
+def rows_of(place: str, tasks: str) -> list[dict[str, Any]]:
+    """Find the rows of an environment, or of one at equal time, in the results of experiments."""
+    env, _, wall = place.partition("/")
+    minutes = float(wall.removeprefix("wall-").removesuffix("min")) if wall else None
+    results = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*/result.json"))]
+    found: dict[str, dict[str, Any]] = {}
+    for row in (row for one in results if one["kind"] == "compare" for row in one["rows"]):
+        if (row["env"], row["wall_minutes"], row["tasks"]) == (env, minutes, tasks):
+            found.setdefault(row["label"], row)  # its first rule
+    return sorted(found.values(), key=lambda row: (bool(dashes_of(row["label"])), row["label"]))
+
+
+def table(place: str, tasks: str) -> str:
+    """Write a comparison as Markdown, on unseen tasks or on others."""
+    rows = rows_of(place, tasks)
+    trials, decimals = rows[0]["trials"], 1 if rows[0]["optimum"] > 10 else 2
     head = (
         *("method", "seeds", f"trials {trials - 9}-{trials}", "trial 1", "trial 10"),
         f"solved by trial 1 / 5 / 10 / {trials}",
         *("return after success", "improves over trials"),
     )
     lines = [head, ("---",) + ("---:",) * (len(head) - 1)]
-    lines += [row(name, methods[name], trials, decimals) for name in order]
+    lines += [line(row, trials, decimals) for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def row(name: str, method: dict[str, Any], trials: int, decimals: int) -> tuple[str, ...]:
-    """Write one method's line."""
-    method = translated(method, ("solved_by", "return_after_success"))
-    found = " / ".join(whole(method["solved_by"][trial]) for trial in ("1", "5", "10", str(trials)))
-    after, late = method["return_after_success"], method[f"mean_{trials - 9}_{trials}"]
-    bounds = method["improves_ci95"]
-    alone = bounds[0] > 0 and not method["improves"]  # by seeds, and not by tasks and seeds
+def line(row: dict[str, Any], trials: int, decimals: int) -> tuple[str, ...]:
+    """Write one row's line."""
+    found = " / ".join(whole(row["solved_by"][trial]) for trial in ("1", "5", "10", str(trials)))
+    after, bounds = row["return_after_success"], row["gain_ci95"]
+    alone = bounds[0] > 0 and row["gain_ci95_tasks"][0] <= 0  # by seeds, not by tasks and seeds
     improves = interval(bounds, decimals) + (" but not over tasks" if alone else "")
     return (
-        f"`{name}`",
-        str(method["seeds"]),
-        f"**{late:.{decimals}f}** {interval(method['ci95'], decimals)}",
-        *(f"{method['at_trial'][trial]:.{decimals}f}" for trial in ("1", "10")),
+        f"`{row['label']}`",
+        str(row["seeds"]),
+        f"**{row['score']:.{decimals}f}** {interval(row['ci95'], decimals)}",
+        *(f"{row['at_trial'][trial]:.{decimals}f}" for trial in ("1", "10")),
         found,
         "-" if after is None else f"{after:.{decimals}f}",
-        f"{method['improvement']:+.{decimals}f} {improves}",
+        f"{row['gain']:+.{decimals}f} {improves}",
     )
 
 
@@ -71,7 +79,7 @@ def whole(number: float) -> str:
 
 def filled(text: str) -> str:
     """Put the present numbers into a page's blocks."""
-    return BLOCK.sub(lambda found: f"{found[1]}{table(found[2], found[3])}{found[4]}", text)
+    return BLOCK.sub(lambda block: block[1] + table(block[2], block[3] or "eval") + block[4], text)
 
 
 def main(arguments: list[str]) -> int:

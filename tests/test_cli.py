@@ -202,6 +202,25 @@ def test_evaluations_lie_beside_each_other_and_none_is_overwritten(
     assert "--out FILE" in mistake(capsys, "evaluate", str(finished), "--trials", "1")
 
 
+def test_rules_and_controls_are_evaluated_again_and_shown_beside_the_method(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("evaluate", str(finished), "--controls", "erased,best-trial", "--rules", "paper")
+    record = answer(capsys, *asked, "--out", str(tmp_path / "again.json"))
+    own = json.loads((finished / "icl.json").read_text())
+    assert record["returns"] == own["returns"], "the same weights, tasks and random numbers"
+    assert list(record["controls"]) == ["erased", "best-trial"]
+    assert list(record["rules"]["paper"]["controls"]) == ["erased"]
+    assert cli.main([*asked, "--trials", "1", "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    for row in ("control erased", "control best-trial", "rule paper", "rule paper, erased"):
+        assert row in shown
+    said = mistake(capsys, "evaluate", str(finished), "--controls", "best")
+    assert "best-trial" in said
+    said = mistake(capsys, "evaluate", str(finished), "--split", "unseen", "--trials", "1")
+    assert "eval" in said
+
+
 def test_a_trace_of_what_is_finished_is_not_promised(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,7 +74,7 @@ def test_files_outside_the_package_run_and_compare(
     assert (out / "model.safetensors").is_file()
     assert cli.main(words(tmp_path, "--methods=clone,ra-dt-places")) == 0
     compared = json.loads(capsys.readouterr().out)
-    assert list(compared["methods"]) == ["clone", "ra-dt-places", "replay"]  # no sweep: no grid
+    assert list(compared["methods"]) == ["clone", "ra-dt-places", "nearest", "replay", "random"]
     assert compared["env"] == "corridor"
 
 

@@ -24,6 +24,7 @@ from radt.commands import (
     hub,
     memory,
     report,
+    reproduce,
     runs,
 )
 from radt.commands.flags import Verb, say
@@ -48,6 +49,7 @@ Start here:
   radt run dark-room-10x10 --budget smoke    everything once, in seconds
   radt run dark-room-10x10 --out runs/x      the real thing, on two CPU cores
   radt compare dark-room-10x10 --dry-run     methods side by side: what it takes
+  radt reproduce                             the paper's experiments, one by one
   radt run --help                            every verb explains itself
   radt --version                             which radt this is
 
@@ -60,6 +62,7 @@ An environment, embedder or method of your own, each in one file that registers 
         "train": runs.TrainVerb,
         "evaluate": evaluate.EvaluateVerb,
         "compare": compare.CompareVerb,
+        "reproduce": reproduce.ReproduceVerb,
         "report": report.ReportVerb,
         "analyse": Menu(
             "Look inside a run: attention, visits, delusions, retrieval.",

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from radt.agent import ActionRule
+from radt.action_rules import RULES, ActionRule
 from radt.collect import SOURCES, CollectConfig
 from radt.decode import DecodeError, decode, leaves, parse_assignment
+from radt.errors import RunError
 from radt.learn import LearnConfig
 from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
+from radt.methods.controls import CONTROLS
 from radt.old_names import new_value, translated
 from radt.variants import Variant, resolved, variant, variant_names
 
@@ -35,9 +37,17 @@ class EvaluateConfig:
     trials: int = 40
     rule: ActionRule = field(default_factory=ActionRule)
     also_on: tuple[str, ...] = ()  # environments with the same spaces, or `training-tasks`
+    rules: tuple[str, ...] = ()  # further action rules that the weights are evaluated under
+    controls: tuple[str, ...] = ()  # and controls, as far as a method has a memory for them
     validation_trials: int = 10  # trials of an evaluation during training
 
     def __post_init__(self) -> None:
+        for noun, names, known in (
+            ("rules", self.rules, RULES),
+            ("controls", self.controls, CONTROLS),
+        ):
+            if unknown := [name for name in names if name not in known]:
+                raise RunError(f"{noun} has {unknown[0]!r}; choose among {', '.join(known)}")
         for name in ("trials", "validation_trials"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")

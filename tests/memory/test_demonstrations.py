@@ -17,6 +17,7 @@ import torch
 from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import save_checkpoint
 from radt.envs import SUITES
+from radt.envs.suite import Oracle, TaskSuite
 from radt.icl import in_context_learning
 from radt.loading import Loaded
 from radt.memory.demonstrations import (
@@ -212,3 +213,24 @@ def test_the_example_of_the_page_works(
     assert re.match(r"the first trial earned \d+; \d+ entries", capsys.readouterr().out)
     with closing(FolderStore(tmp_path / "memories" / "room", None, writing=False)) as store:
         assert store.entries.task.unique().tolist() == [85]
+
+
+class OnlyGuided:
+    """A suite that knows nothing of best actions, with vector environments that do."""
+
+    def __init__(self, suite: TaskSuite) -> None:
+        self._suite = suite
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "optimal_actions":
+            raise AttributeError(name)
+        return getattr(self._suite, name)
+
+
+def test_a_guide_shows_what_an_oracle_would() -> None:
+    guided: Any = OnlyGuided(TOY_GRID)
+    assert not isinstance(guided, Oracle)
+    for task in TOY_GRID.eval_tasks:
+        (theirs,), (ours,) = from_oracle(TOY_GRID, task, 1), from_oracle(guided, task, 1)
+        assert ours.total_return == theirs.total_return == TOY_GRID.optimal_return(task)
+        assert ours.states.shape == theirs.states.shape

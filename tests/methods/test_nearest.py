@@ -9,7 +9,7 @@ from radt.methods.nearest import distance, state_scale
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Trajectory
 from tests.contracts.method import build_method
-from tests.toys import TOY_GRID, TOY_REACH
+from tests.toys import TOY_GRID, TOY_IMAGE, TOY_REACH
 
 ONE = np.array([0])
 
@@ -53,4 +53,20 @@ def test_distances_are_normalised() -> None:
     states = np.array([[0.0, 0.0], [2.0, 200.0]])
     scale = state_scale([states])
     np.testing.assert_allclose(scale, [1, 100])
-    np.testing.assert_allclose(distance(states, np.array([0.0, 0.0]), scale), [0, 2])
+    np.testing.assert_allclose(distance(states / scale, np.array([0.0, 0.0])), [0, 2])
+
+
+def test_images_are_compared_coarsely() -> None:
+    spaces = TOY_IMAGE.spaces
+    actor, trials = build_method("nearest", spaces).actor(1), RunningTrials(spaces, 1)
+    images = np.zeros((2, *spaces.state.shape), np.uint8)
+    images[1, :, :, 32:] = 255
+    for total, actions in ((0.0, [0, 0]), (1.0, [2, 1])):
+        rewards = np.array([0, total], np.float32)
+        actor.remember([Trajectory(images, np.array(actions), rewards, 0, 0)])
+    trials.begin_trial(ONE, np.zeros(1, np.float32))
+    for row, action in ((0, 2), (1, 1)):
+        seen = images[row].copy()
+        seen[0, 0, 0] ^= 1
+        trials.see(ONE, seen[None])
+        assert int(actor.decide(trials, ONE)[0].argmax()) == action

@@ -14,10 +14,11 @@ import pytest
 from radt.commands.compare_work import show_methods
 from radt.commands.evaluate import show_result
 from radt.envs.suite import SUITES
-from radt.plots.comparison import row_json, write_comparison
+from radt.plots.comparison import write_comparison
 from radt.plots.curves import icl_pictures
 from radt.plots.records import label_of, outcomes
 from radt.plots.report import write_report
+from radt.plots.row_json import row_json
 from radt.plots.tables import markdown, method_table, row_in_words
 from tests.plots.synthetic import dense_record, synthetic_record
 from tests.toys import TOY_REACH
@@ -183,7 +184,7 @@ def test_terminals_show_what_memory_buys_and_no_success_that_is_not_declared(
     table = show_methods(json.loads((tmp_path / "compare.json").read_text()))
     heads = [str(column.header) for column in table.columns]
     assert "memory buys" in heads
-    _, shown, lines, _ = show_result(dense_record("ra-dt"), tmp_path)
+    _, shown, lines, *_ = show_result(dense_record("ra-dt"), tmp_path)
     assert "memory buys" in str(lines)
     assert shown.row_count == 1  # type: ignore[union-attr]
     declared = copy.deepcopy(dense_record("ra-dt")) | {"solved_above": -500.0}

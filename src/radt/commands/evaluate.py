@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 from tyro.conf import Positional, arg
 
 from radt.commands.flags import EngineVerb, at_least
 from radt.errors import RunError
 from radt.metrics import (
+    crossed_interval,
     decimals,
     late_score,
     late_trials,
@@ -23,6 +25,7 @@ from radt.metrics import (
     score_difference,
     solved_by,
 )
+from radt.registry import UnknownNameError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,25 +56,42 @@ class EvaluateVerb(EngineVerb):
     Try:
       radt evaluate runs/x
       radt evaluate runs/x --env dark-room-10x10-slip --trials 20
-      radt evaluate model.safetensors --tasks train --trace
+      radt evaluate model.safetensors --split train --trace
+      radt evaluate runs/x --controls erased,best-trial --rules paper,authors
     """
 
     source: Positional[Path]  # a run's folder or a checkpoint file
     env: Annotated[str | None, arg(help_behavior_hint="")] = None
     """Another environment with the same spaces."""
-    tasks: Literal["eval", "train"] = "eval"  # unseen tasks, or those of training
+    split: Annotated[str, arg(aliases=["--tasks"])] = "eval"
+    """Which tasks: eval (unseen), train, or another split that the environment names."""
     trials: Annotated[int | None, arg(help_behavior_hint="(default: the run's own)")] = None
     """How many trials each task gets."""
     seed: int = 0  # of the agent's noise and of the environments
+    rules: Annotated[str, arg(metavar="NAME,...", help_behavior_hint="")] = ""
+    """Also act by other rules: paper, authors, explore-exploit."""
+    controls: Annotated[str, arg(metavar="NAME,...", help_behavior_hint="")] = ""
+    """Also act with another memory: erased before each trial, other-task, random-own, last-trial,
+    best-trial, oracle (an expert's episode)."""
     trace: bool = False  # write every step and why, for `radt view`
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Where the result goes (default: beside the source)."""
 
     def execute(self) -> None:
         """Evaluate, write the record and show it."""
+        from radt.action_rules import named_rule, rule_name
+        from radt.config import EvaluateConfig
         from radt.files import atomic_write
         from radt.loading import load, method_at
         from radt.runs.evaluate import result_record, roll_out
+        from radt.runs.evaluations import (
+            MAIN,
+            Parts,
+            evaluate_all,
+            evaluations,
+            rules_and_controls,
+            weights_stamp,
+        )
         from radt.runs.shares import shared
         from radt.runs.trace import tracing
         from radt.track import Tracker
@@ -79,29 +99,39 @@ class EvaluateVerb(EngineVerb):
         if self._completes_a_run():
             self._complete()
             return
+        rules, controls = _names(self.rules), _names(self.controls)
+        EvaluateConfig(rules=rules, controls=controls)  # refuses names that nobody knows
         loaded = load(self.source, self.common.device)
         trials = self._trials(loaded)
         path = self.out or self._free_place(trials)
         tracker = Tracker(quiet=self.common.quiet)
         file = path.with_suffix(".trace.jsonl") if self.trace else None
         load_again = partial(method_at, self.source.absolute(), self.common.device)
+        named = {name: named_rule(name, loaded.card.method) for name in rules}
+        asked = evaluations(loaded.method, trials, named, controls)
+        parts = Parts(path.with_suffix(".parts"), weights_stamp(loaded.path))
         with self.opened() as engine, tracing(file, trials.suite.name, loaded.label) as trace:
             how = roll_out if engine is None else shared(engine, load_again)
-            result = how(loaded.method, trials, tracker, trace)
+            told = evaluate_all(loaded.method, asked, parts, how, tracker, trace)
         record = {
             "experiment": "evaluate",
-            "method": loaded.label,
+            "label": loaded.label,
+            "method": loaded.card.method,
             "trained_on": loaded.card.env,
-            "split": self.tasks,
-            **result_record(trials, result),
+            "split": self.split,
+            **result_record(trials, told[MAIN]),
+            "rule": rule_name(trials.rule, loaded.card.method),
+            **rules_and_controls(asked, told),
         }
         atomic_write(path, (json.dumps(record) + "\n").encode())
+        parts.close()
         self.common.answer({"out": str(path), **record}, *show_result(record, path))
 
     def _completes_a_run(self) -> bool:
         """Whether the last phase of a run is asked for, and nothing else."""
-        usual = (None, None, None, "eval", 0)
-        asked = (self.env, self.trials, self.out, self.tasks, self.seed) != usual
+        usual = (None, None, None, "eval", 0, "", "")
+        words = (self.env, self.trials, self.out, self.split, self.seed, self.rules, self.controls)
+        asked = words != usual
         trained = (self.source / "config.json").is_file()
         return trained and not asked and not (self.source / "icl.json").exists()
 
@@ -118,7 +148,7 @@ class EvaluateVerb(EngineVerb):
 
     def _trials(self, loaded: Loaded) -> Trials:
         """Say what is rolled out; a run's own number of trials is the usual one."""
-        from radt.envs.suite import SUITES
+        from radt.envs.suite import SUITES, splits_of
         from radt.runs.compare import read_config
         from radt.runs.evaluate import Trials
 
@@ -133,9 +163,12 @@ class EvaluateVerb(EngineVerb):
             count = read_config(self.source).evaluate.trials if own else suite.trials
         at_least(1, trials=count)
         at_least(0, seed=self.seed)
-        known = loaded.card.tasks or suite.train_tasks
-        tasks = suite.eval_tasks if self.tasks == "eval" else known
-        return Trials(suite, tasks, count, loaded.rule, self.seed)
+        splits = splits_of(suite)
+        if loaded.card.tasks:  # those that were learned from
+            splits = {**splits, "train": loaded.card.tasks}
+        if self.split not in splits:
+            raise UnknownNameError(f"split of {suite.name}", self.split, list(splits))
+        return Trials(suite, splits[self.split], count, loaded.rule, self.seed)
 
     def _free_place(self, trials: Trials) -> Path:
         """Name the result after all that makes it differ from another one beside it."""
@@ -145,7 +178,8 @@ class EvaluateVerb(EngineVerb):
         if not folder.is_dir():
             folder = self.source.parent
             weights = "" if self.source.name == CHECKPOINT else f"{self.source.stem}-"
-        what = f"{trials.suite.name}-{self.tasks}-{trials.count}trials-seed{self.seed}"
+        what = f"{trials.suite.name}-{self.split}-{trials.count}trials-seed{self.seed}"
+        what = "-".join([what, *_names(self.rules), *_names(self.controls)])
         path = folder / f"evaluate-{weights}{what}.json"
         if path.exists():
             raise RunError(
@@ -185,4 +219,35 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     title = f"{label_of(record)} on {record['env']}, {tasks} tasks, seed {record['seed']}"
     there = ", ".join(name for name in FILES if (place / name).exists())
     files = f"[dim]{place}: {there}[/]" if place.is_dir() else f"[dim]{place}[/]"
-    return [f"[bold]{titled(title, [record])}[/]", table, "\n".join(lines), files]
+    beside = others_table(record, n)
+    shown_last = [files] if beside is None else [beside, files]
+    return [f"[bold]{titled(title, [record])}[/]", table, "\n".join(lines), *shown_last]
+
+
+def others_table(record: Mapping[str, Any], digits: int) -> Table | None:
+    """Show what controls and other rules brought, and how far that is from the method itself."""
+    rows = {f"control {name}": row for name, row in record.get("controls", {}).items()}
+    for name, row in record.get("rules", {}).items():
+        rows[f"rule {name}"] = row
+        rows |= {f"rule {name}, {also}": under for also, under in row["controls"].items()}
+    if not rows:
+        return None
+    own = late_score(np.asarray(record["returns"], dtype=np.float64))  # [task]
+    table = Table("same weights", "score", "minus the method's")
+    for name, row in {f"rule {record['rule']}": record, **rows}.items():
+        score = late_score(np.asarray(row["returns"], dtype=np.float64))
+        apart = "" if row is record else _with_interval(score - own, digits, sign="+")
+        table.add_row(name, _with_interval(score, digits), apart)
+    return table
+
+
+def _with_interval(values: NDArray[np.float64], digits: int, sign: str = "") -> str:
+    """Write the mean over tasks [task] with its 95 % interval."""
+    found = crossed_interval(values[None], np.random.default_rng(0))
+    mean, low, high = (f"{v:{sign}.{digits}f}" for v in (found.mean, found.low, found.high))
+    return f"{mean} \\[{low}, {high}]"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Split names that are joined by commas."""
+    return tuple(name for name in text.replace(" ", "").split(",") if name)

@@ -56,6 +56,13 @@ def card(dataset: Dataset) -> DatasetCard:
     )
 
 
+def mean_and_best(episodes: Episodes) -> tuple[float, float]:
+    """Return the mean and the highest return of a task's episodes, both averaged over tasks."""
+    returns = [episodes.total_return[episodes.task == task] for task in np.unique(episodes.task)]
+    means, best = ([float(of(own)) for own in returns] for of in (np.mean, np.max))
+    return float(np.mean(means)), float(np.mean(best))
+
+
 def render(card: DatasetCard) -> str:
     """Write a card as a few lines of text."""
     tenths = card.return_by_tenth

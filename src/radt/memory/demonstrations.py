@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radt.data.reader import Dataset
-from radt.envs.suite import Oracle, TaskSuite
+from radt.envs.suite import Guide, Oracle, TaskSuite
 from radt.memory.identity import MemoryMismatchError, StoreError, check_trajectories
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
@@ -117,6 +117,15 @@ def write_npz(path: Path, trajectories: Sequence[Trajectory]) -> None:
     np.savez_compressed(path, **arrays, lengths=np.array(lengths), tasks=np.array(tasks))
 
 
+def can_demonstrate(suite: TaskSuite) -> bool:
+    """Say whether a suite, or its vector environments, know what is best."""
+    if isinstance(suite, Oracle):
+        return True
+    env = suite.make_vec(suite.eval_tasks[:1])
+    env.close()
+    return isinstance(env, Guide)
+
+
 def from_oracle(
     suite: TaskSuite, task: int, episodes: int, seed: int = 0, noise: float = 0.0
 ) -> list[Trajectory]:
@@ -124,26 +133,46 @@ def from_oracle(
 
     With the probability `noise` a step is random instead: a demonstrator that makes mistakes.
     """
-    if not isinstance(suite, Oracle):
+    if not can_demonstrate(suite):
         raise SourceError(f"{suite.name} does not know what is best; give trajectories of your own")
     rng = np.random.default_rng([seed, task])
-    found = []
-    for episode in range(episodes):
-        env = Recording(suite.make(task), task)
-        state, _ = env.reset(seed=int(rng.integers(1 << 31)))
-        states, rewards, over = [state], list[float](), False
-        while not over:
-            known = np.array([*rewards, 0.0], np.float32)
-            best = suite.optimal_actions(task, np.stack(states), known)[-1]
-            random = int(rng.integers(suite.spaces.action.size))
-            action = random if rng.random() < noise else best
-            state, reward, terminated, truncated, _ = env.step(action)
-            states.append(state)
-            rewards.append(reward)
-            over = terminated or truncated
-        env.close()
-        found.append(replace(env.episodes[0], episode=episode))
-    return found
+    play = _with_hindsight if isinstance(suite, Oracle) else _guided
+    return [replace(play(suite, task, rng, noise), episode=age) for age in range(episodes)]
+
+
+def _with_hindsight(suite: Any, task: int, rng: np.random.Generator, noise: float) -> Trajectory:
+    """Ask an oracle after each step what the episode so far should go on with."""
+    env = Recording(suite.make(task), task)
+    state, _ = env.reset(seed=int(rng.integers(1 << 31)))
+    states, rewards, over = [state], list[float](), False
+    while not over:
+        known = np.array([*rewards, 0.0], np.float32)
+        best = suite.optimal_actions(task, np.stack(states), known)[-1]
+        random = int(rng.integers(suite.spaces.action.size))
+        action = random if rng.random() < noise else best
+        state, reward, terminated, truncated, _ = env.step(action)
+        states.append(state)
+        rewards.append(reward)
+        over = terminated or truncated
+    env.close()
+    return env.episodes[0]
+
+
+def _guided(suite: Any, task: int, rng: np.random.Generator, noise: float) -> Trajectory:
+    """Ask a vector environment of one slot where it stands."""
+    env: Any = suite.make_vec([task])
+    states, _ = env.reset(seed=[int(rng.integers(1 << 31))])
+    steps, over = [], False
+    while not over:
+        random = int(rng.integers(suite.spaces.action.size))
+        action = np.array([random]) if rng.random() < noise else env.optimal_actions()
+        before = np.array(states[0])
+        states, rewards, terminated, truncated, _ = env.step(action)
+        steps.append((before, action[0], rewards[0]))
+        over = bool(terminated[0] or truncated[0])
+    env.close()
+    seen, done, earned = zip(*steps, strict=True)
+    return Trajectory(np.stack(seen), np.stack(done), np.array(earned, np.float32), task, 0)
 
 
 def as_task(trajectories: Sequence[Trajectory], task: int) -> list[Trajectory]:

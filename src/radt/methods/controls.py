@@ -14,24 +14,82 @@ If `best-trial` scores as the method does, retrieval bought nothing there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from radt.errors import RunError
 from radt.memory.entries import Entries
 from radt.memory.memory import Memory
-from radt.methods.method import Actor, Retrieve
+from radt.methods.method import Actor, Retrieve, UsesSharedMemory
 from radt.trajectory import Retrieval, Verdict
 
-Control = Literal["erased", "other-task", "random-own", "last-trial", "best-trial", "oracle"]
+CONTROLS = ("erased", "other-task", "random-own", "last-trial", "best-trial", "oracle")
+
+
+@runtime_checkable
+class ChoosesChunks(Protocol):
+    """An actor that can be told how to choose what it reads of its memory."""
+
+    memory: Memory | None
+    retrieve: Retrieve | None
+
+
+def possible(control: str, actor: Actor, tasks: Sequence[int]) -> bool:
+    """Say whether a control means anything for an actor; most of them need a memory."""
+    if control == "erased":
+        return True
+    if control == "oracle":
+        return actor.memory is not None and isinstance(actor, UsesSharedMemory)
+    if control == "other-task" and len(tasks) < 2:
+        return False
+    return actor.memory is not None and isinstance(actor, ChoosesChunks)
+
+
+def apply_control(control: str, actor: Actor, tasks: Sequence[int], seed: int) -> None:
+    """Let an actor, whose slots are of some tasks, act under a control.
+
+    For `oracle` nothing is left to do: it acts as ever, with a memory that was filled before.
+    """
+    if not possible(control, actor, tasks):
+        raise RunError(
+            f"the control {control} needs {'two tasks' if len(tasks) < 2 else 'a memory'}; "
+            "leave it out"
+        )
+    if control == "erased":
+        erase_before_each_trial(actor)
+    elif control != "oracle" and isinstance(actor, ChoosesChunks) and actor.memory is not None:
+        partitions = list(tasks) if _shares(actor) else list(range(len(tasks)))
+        actor.retrieve = _retrieval(control, actor.memory, partitions, tasks, seed)
+
+
+def _retrieval(
+    control: str, memory: Memory, partitions: Sequence[int], tasks: Sequence[int], seed: int
+) -> Retrieve:
+    """Build what takes the place of retrieval; `partitions` are the tasks' names in the memory."""
+    if control == "other-task":
+        return retrieve_other_task(memory, partitions)
+    if control == "random-own":  # a task's draws do not depend on the tasks beside it
+        named = zip(partitions, tasks, strict=True)
+        streams = {own: np.random.default_rng([seed, task]) for own, task in named}
+        return retrieve_random_own(memory, streams)
+    return retrieve_last_trial(memory) if control == "last-trial" else retrieve_best_trial(memory)
 
 
 def erase_before_each_trial(actor: Actor) -> None:
-    """Let an actor begin every trial as if it were its first; works for any method."""
+    """Let an actor begin every trial as if it were its first; works for any method.
+
+    What a rule has seen of a task, such as its first success, is not the actor's and stays.
+    """
+    if _shares(actor):
+        raise RunError(
+            "a shared memory outlives the trials of one agent, so that the control erased cannot "
+            "empty it; give the agent a memory of its own"
+        )
     begin = actor.begin_trials
 
     def begin_empty(slots: NDArray[np.int64]) -> None:
@@ -41,23 +99,32 @@ def erase_before_each_trial(actor: Actor) -> None:
     actor.begin_trials = begin_empty  # type: ignore[method-assign]
 
 
-def retrieve_other_task(memory: Memory, slots: int) -> Retrieve:
-    """Search the memory of the next slot instead of the own."""
+def _shares(actor: object) -> bool:
+    return bool(getattr(actor, "shares_memory", False))
+
+
+def retrieve_other_task(memory: Memory, partitions: Sequence[int]) -> Retrieve:
+    """Search what the next of some tasks has stored instead of the own."""
+    following = dict(zip(partitions, [*partitions[1:], partitions[0]], strict=True))
 
     def retrieve(queries: Tensor, tasks: Tensor, steps: Tensor) -> Retrieval:
-        return memory.retrieve(queries, (tasks + 1) % slots, steps)
+        others = torch.tensor([following[task] for task in tasks.tolist()])
+        return memory.retrieve(queries, others, steps)
 
     return retrieve
 
 
-def retrieve_random_own(memory: Memory, seed: int) -> Retrieve:
-    """Draw entries of the own task, each with the same probability."""
-    rng = np.random.default_rng(seed)
+def retrieve_random_own(memory: Memory, streams: dict[int, np.random.Generator]) -> Retrieve:
+    """Draw entries of the own task, each with the same probability and from the task's stream."""
+    top_k = memory.config.top_k
 
     def retrieve(queries: Tensor, tasks: Tensor, steps: Tensor) -> Retrieval:
-        draw = torch.from_numpy(rng.random((len(tasks), max(1, len(memory)))))
-        own = memory.entries.task == tasks[:, None]  # [B, N]
-        return _chosen(draw[:, : len(memory)].masked_fill(~own, -1.0), memory.config.top_k)
+        chosen = np.full((len(tasks), top_k), -1)
+        for row, task in enumerate(tasks.tolist()):
+            own = np.flatnonzero(memory.entries.task.numpy() == task)
+            drawn = streams[task].permutation(own)[:top_k]
+            chosen[row, : len(drawn)] = drawn
+        return _choice(torch.from_numpy(chosen))
 
     return retrieve
 
@@ -93,11 +160,14 @@ def _dense(columns: Tensor) -> Tensor:
 
 
 def _chosen(score: Tensor, top_k: int) -> Retrieval:
-    """Wrap a choice of the k highest scores [B, N] that are not negative."""
+    """Choose the k highest scores [B, N] that are not negative."""
     best, ids = score.topk(min(top_k, score.shape[1]), dim=1)
     ids = ids.masked_fill(best < 0, -1)
-    missing = top_k - ids.shape[1]
-    ids = torch.nn.functional.pad(ids, (0, missing), value=-1)  # [B, k]
+    return _choice(torch.nn.functional.pad(ids, (0, top_k - ids.shape[1]), value=-1))
+
+
+def _choice(ids: Tensor) -> Retrieval:
+    """Wrap the ids [B, k] of chosen entries; -1: none."""
     nothing = torch.zeros(ids.shape)
     verdict = torch.where(ids < 0, int(Verdict.ABSENT), int(Verdict.CHOSEN))
     return Retrieval(ids, nothing, nothing, nothing, verdict, ids)

@@ -195,6 +195,11 @@ class RADTActor:
         """What each slot reads of the chunks it holds, [slots, k * 2C]."""
         return self._held.chunks
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether the memory is one that others use, too."""
+        return self._tasks is not None
+
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
         """Use a memory that others fill, too: each slot uses a task of it, [slots]."""
         self.memory = self._memory = memory

@@ -73,8 +73,8 @@ def memory_picture(records: Sequence[Record]) -> Picture | None:
         return None
     title = icl_title(shown, records).replace(": ", ", what memory buys: ", 1)
     note = (
-        "left: solid with memory, dotted with one that is erased before each trial; right: the "
-        "difference by trial, paired by task and seed; bands: 95 % over tasks and seeds together; "
+        "solid: with memory, dotted: with one that is erased before each trial; bought: the "
+        "difference, paired by task and seed, with 95 % over tasks and seeds together; "
         f"numbers: trials {_late(shown[0].trials)}"
     )
     panels = [partial(draw_erased, shown=shown), partial(draw_bought, shown=shown)]

@@ -1,8 +1,8 @@
 """A comparison is a set of ordinary runs: which they are, which are finished, where they are kept.
 
 A run works in `OUT/<env>/<label>-seed<k>`. When it is finished, what it says is published as
-`RESULTS/<env>/<label>-seed<k>`: its record, config, pictures and summary; weights and logs stay
-behind. A published record with the same config is not made again.
+`RESULTS/<env>/<label>-seed<k>`: its record, config, pictures and summary; of seed 0 also
+its weights, where they are small. A published record with the same config is not made again.
 
 Equal wall time is a number of updates: as many as fit some minutes of training on this machine. It
 becomes part of a run's config, so that the run stays exactly repeatable and can be resumed.
@@ -37,7 +37,15 @@ from radt.runs.provenance import (
     read_log,
     updates_per_second,
 )
-from radt.runs.run import RESULT, Run, build_for, conflicts, dataset_path, outcome_values
+from radt.runs.run import (
+    CHECKPOINT,
+    RESULT,
+    Run,
+    build_for,
+    conflicts,
+    dataset_path,
+    outcome_values,
+)
 from radt.runs.train import train_run
 from radt.spaces import TaskSpaces
 from radt.variants import Variant, resolved, variant
@@ -45,13 +53,14 @@ from radt.version import code_version
 
 REFERENCES = ("nearest", "replay", "sweep", "random")  # learn nothing and stand in every table
 KEPT = ("config.json", "choices.json", "dataset.json", "curve*.png", "summary.md", "trials.gif")
+SMALL = 3_000_000  # bytes of weights that are kept: those of seed 0, for what reuses them
 CONFLICTS = 3  # so many are named
 LOOKS = 4  # at validation tasks, where time decides how many updates there are
 TIMED = 60  # updates, of the policy and of an embedder, that a pace is measured over
 LOGGED = 5  # updates between two readings of the clock; their median counts
 MULTIPLE = 50  # updates are rounded down to it
 
-State = Literal["published", "finished", "interrupted", "missing"]
+State = Literal["published", "changed", "finished", "interrupted", "missing"]
 
 
 @dataclass(frozen=True)
@@ -163,13 +172,13 @@ class Entry:
         }
 
 
-def entry(comparison: Comparison, row: str | Variant, seed: int) -> Entry:
+def entry(comparison: Comparison, row: str | Variant, seed: int, strict: bool = True) -> Entry:
     """Look at one run: its config, how far it has come, and what is left."""
     row = variant(row)
     config = comparison.config(row, seed, comparison.updates(row))
     name = f"{row.label}-seed{seed}"
     out, published = comparison.runs / name, comparison.published / name
-    state = state_of(config, out, published)
+    state = state_of(config, out, published, strict)
     phases = tuple(plan_run(config, out)) if state in ("interrupted", "missing") else ()
     minutes = {phase.name: phase.minutes for phase in phases if not phase.done}
     if comparison.wall_minutes is not None and "train" in minutes:
@@ -183,10 +192,18 @@ def entries_of(comparison: Comparison) -> list[Entry]:
     return [entry(comparison, row, seed) for row, seed in comparison.names()]
 
 
-def state_of(config: RunConfig, out: Path, published: Path) -> State:
-    """Say how far a run has come; a record of another config is never replaced."""
+def state_of(config: RunConfig, out: Path, published: Path, strict: bool = True) -> State:
+    """Say how far a run has come; a record of another config is never replaced.
+
+    Such a record is an error, or `changed` where that is not asked for.
+    """
     if (published / RESULT).exists():
-        _check_same(config, published)
+        try:
+            _check_same(config, published)
+        except RunError:
+            if strict:
+                raise
+            return "changed"
         return "published"
     if not (out / "config.json").exists():
         return "missing"
@@ -216,6 +233,9 @@ def publish_run(out: Path, folder: Path) -> None:
         for file in sorted(out.glob(pattern)):
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / file.name)
+    weights = out / CHECKPOINT
+    if weights.exists() and weights.stat().st_size <= SMALL and read_config(out).seed == 0:
+        shutil.copyfile(weights, folder / CHECKPOINT)
     atomic_write(folder / RESULT, (out / RESULT).read_bytes())
     complete(out, folder)
 

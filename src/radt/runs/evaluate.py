@@ -1,33 +1,50 @@
-"""Evaluation: many unseen tasks at once, trial after trial, and the record of how it went."""
+"""Evaluation: many unseen tasks at once, trial after trial, and the record of how it went.
+
+Beside the method itself, the same weights are evaluated under further action rules and under
+controls, with the same tasks and random numbers. A killed evaluation goes on with what is missing.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from radt.agent import ActionRule, Agent, Target
+from radt.action_rules import named_rule, rule_name
 from radt.checkpoint import load_checkpoint
 from radt.config import TRAINING_TASKS
 from radt.costs import count_parameters
-from radt.envs.suite import SUITES, TaskSuite, success_threshold
+from radt.data import Dataset
+from radt.data.manifest import MANIFEST
+from radt.data.stats import mean_and_best
+from radt.envs.suite import SUITES, success_threshold
 from radt.files import atomic_write
-from radt.icl import ICLResult, Observer, in_context_learning
-from radt.memory.language import flush_embeddings
-from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
 from radt.metrics import late_score, return_after_success, solved_by
+from radt.runs.evaluations import (
+    MAIN,
+    Parts,
+    evaluate_all,
+    evaluations,
+    rules_and_controls,
+    weights_stamp,
+)
 from radt.runs.provenance import Stopwatch, machine, measured
+from radt.runs.roll_out import RollOut as RollOut
+from radt.runs.roll_out import Trials as Trials
+from radt.runs.roll_out import roll_out as roll_out
 from radt.runs.run import (
     CHECKPOINT,
     RESULT,
     Run,
     build_for,
     claim,
+    dataset_path,
     keep_threads,
     known_tasks,
     to_device,
@@ -36,63 +53,8 @@ from radt.runs.trace import Trace
 from radt.track import Tracker
 from radt.version import code_version
 
+PARTS = "evaluations"  # a folder of the run, while it is evaluated
 MOST_VALIDATED = 20  # tasks: a look on the way must not take longer than the learning itself
-
-
-@dataclass(frozen=True)
-class Trials:
-    """What is rolled out: which tasks, how often, under which action rule."""
-
-    suite: TaskSuite
-    tasks: tuple[int, ...]
-    count: int
-    rule: ActionRule
-    seed: int
-
-
-def roll_out(
-    method: Method,
-    trials: Trials,
-    tracker: Tracker,
-    observer: Observer | None = None,
-    memory: Memory | None = None,
-) -> ICLResult:
-    """Let a method learn in context on some tasks at once, from empty memories or a filled one."""
-    env = trials.suite.make_vec(trials.tasks)
-    agent = Agent(
-        method,
-        Target(*trials.suite.target_return),
-        trials.rule,
-        seed=trials.seed,
-        slots=len(trials.tasks),
-        autoreset_mode=env.metadata["autoreset_mode"],
-        tasks=trials.tasks,
-        memory=memory,
-    )
-    tracker.start("evaluate", total=trials.count)
-
-    def note(result: ICLResult, trial: int) -> None:
-        returns = result.returns[:, trial - 1]
-        tracker.log(
-            trial, mean_return=float(returns.mean()), tasks_rewarded=int((returns > 0).sum())
-        )
-
-    watcher = None if observer is None else observer.after_step
-    try:
-        return in_context_learning(agent, env, trials.count, trials.seed, watcher, note)
-    finally:
-        tracker.finish()
-        env.close()
-
-
-class RollOut(Protocol):
-    """Rolls out trials: `roll_out`, or a function that lets workers do it."""
-
-    def __call__(
-        self, method: Method, trials: Trials, tracker: Tracker, observer: Observer | None = None
-    ) -> ICLResult:
-        """Return what came of every trial."""
-        ...
 
 
 def evaluate_run(
@@ -105,34 +67,47 @@ def evaluate_run(
         return path
     threads = keep_threads(run) if METHODS[run.config.method].learns else None
     method = load_trained(run)
-    tracker = run.tracker()
     config, trials = run.config, trials_of(run)
-    with watch.phase("evaluate"):
-        result = how(method, trials, tracker, trace)
-        variants = {
-            place: _variant(how, method, trials_of(run, place), tracker)
-            for place in config.evaluate.also_on
-        }
-    tracker.close()
-    embedded = flush_embeddings(getattr(method, "embedder", None))  # before measuring adds its own
+    rules = {name: named_rule(name, config.method) for name in config.evaluate.rules}
+    asked = evaluations(method, trials, rules, config.evaluate.controls)
+    places = {f"on-{place}": trials_of(run, place) for place in config.evaluate.also_on}
+    parts = Parts(run.out / PARTS, weights_stamp(run.out / CHECKPOINT))
+    with watch.phase("evaluate"), closing(run.tracker()) as tracker:
+        told = evaluate_all(method, {**asked, **places}, parts, how, tracker, trace)
     record = {
         "experiment": "icl",
-        "label": config.label,
+        "label": config.label or config.method,
         "method": config.method,
         "budget": config.budget,
         "split": config.split,
-        **result_record(trials, result),
-        "variants": variants,
+        **result_record(trials, told[MAIN]),
+        "rule": rule_name(trials.rule, config.method),
+        **rules_and_controls(asked, told),
+        "variants": {
+            name.removeprefix("on-"): {"returns": told[name]["returns"], "optimum": optima(there)}
+            for name, there in places.items()
+        },
+        "data": returns_of_data(run),
         "parameters": count_parameters(method),
         **measured(run, method),
         "context": asdict(method.context),
-        "embeddings": embedded or None,
+        "embeddings": told[MAIN]["embeddings"],
         "threads": threads,
         "config": config.to_json(),
         "wall_seconds": watch.seconds,
     }
     atomic_write(path, (json.dumps(record) + "\n").encode())
+    parts.close()
     return path
+
+
+def returns_of_data(run: Run) -> dict[str, float] | None:
+    """Return the mean and the best return of what was learned from, unless it is gone."""
+    folder = dataset_path(run.config)
+    if not METHODS[run.config.method].learns or not (folder / MANIFEST).is_file():
+        return None
+    mean, best = mean_and_best(Dataset.open(folder, run.tasks[0], in_memory=False).episodes)
+    return {"mean_return": mean, "best_return": best}
 
 
 def validate(run: Run, method: Method) -> Mapping[str, float]:
@@ -159,7 +134,8 @@ def trials_of(run: Run, place: str | None = None) -> Trials:
         tasks = tuple(known[int(at)] for at in spread)
     elif place is not None:
         suite = SUITES[place]
-    return Trials(suite, tasks, config.trials, config.rule, run.config.seed)
+    trials = Trials(suite, tasks, config.trials, config.rule, run.config.seed)
+    return trials if place is None else replace(trials, title=f"evaluate on {place}")
 
 
 def load_trained(run: Run) -> Method:
@@ -171,16 +147,17 @@ def load_trained(run: Run) -> Method:
     return method
 
 
-def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
+def result_record(trials: Trials, told: Mapping[str, Any]) -> dict[str, Any]:
     """Say what was rolled out, what came of it, and where."""
-    returns, above = result.returns, success_threshold(trials.suite, trials.tasks)
+    returns = np.asarray(told["returns"], np.float64)  # [task, trial]
+    above = success_threshold(trials.suite, trials.tasks)
     later = np.nan if above is None else return_after_success(returns, above)
     return {
         "env": trials.suite.name,
         "seed": trials.seed,
         "tasks": list(trials.tasks),
-        "returns": returns.tolist(),  # [task][trial]
-        "first_reward": result.first_reward.tolist(),
+        "returns": told["returns"],  # [task][trial]
+        "first_reward": told["first_reward"],
         "optimum": optima(trials),
         "score": float(late_score(returns).mean()),
         "solved_above": above,
@@ -195,8 +172,3 @@ def result_record(trials: Trials, result: ICLResult) -> dict[str, Any]:
 def optima(trials: Trials) -> list[float | None]:
     """Return the best possible return of each task."""
     return [trials.suite.optimal_return(task) for task in trials.tasks]
-
-
-def _variant(how: RollOut, method: Method, trials: Trials, tracker: Tracker) -> dict[str, Any]:
-    result = how(method, trials, tracker)
-    return {"returns": result.returns.tolist(), "optimum": optima(trials)}

@@ -128,7 +128,7 @@ def updates_per_second(lines: Iterable[Line], phase: str = "train") -> float | N
 
 
 def trials_per_second(lines: Iterable[Line]) -> float | None:
-    """Return the speed of the evaluation, its variants included."""
+    """Return the speed of the evaluation of the method itself."""
     trials = [line for line in lines if line["phase"] == "evaluate"]
     return _speed((a, b) for a, b in pairwise(trials) if b["step"] == a["step"] + 1)
 

@@ -40,10 +40,12 @@ def _roll_out_on(
     """Roll out all shares and put what came of them in the order of the tasks."""
     if observer is not None:
         raise RunError("one process writes a trace: leave out --trace, or --engine and --workers")
+    if trials.control == "other-task":  # which task the other one is depends on the tasks beside it
+        return roll_out(method, trials, tracker)
     parts = np.array_split(np.array(trials.tasks), min(engine.workers, len(trials.tasks)))
     shares = [replace(trials, tasks=tuple(part.tolist())) for part in parts]
     told: dict[int, dict[str, Any]] = {}
-    tracker.start("evaluate", total=len(shares))
+    tracker.start(trials.title, total=len(shares))
     try:
         for place, result in engine.map(partial(_roll_out_share, load), shares):
             told[place] = result

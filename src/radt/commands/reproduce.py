@@ -1,0 +1,109 @@
+"""The verb that reproduces experiments: list them, plan, run what is missing, write the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from radt.commands.flags import Budget, EngineVerb, at_least
+from radt.errors import RunError
+
+if TYPE_CHECKING:
+    from radt.experiments.reproduce import Where
+
+ALL = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceVerb(EngineVerb):
+    """Run an experiment of the paper, or one of ours, and say what came of its claim.
+
+    Without a name all experiments are listed: the claim that each tests, how far it has come, and
+    its verdict. With one, what is missing is run, as `radt compare` would run it and where it
+    would; what is published already is not made again. RESULTS/NAME then holds result.json, with
+    every row and the verdict, and result.md, the page that is made from it. Experiments that train
+    nothing use the weights of others: those of seed 0 are kept with their runs.
+
+    A file of your own that registers an experiment in radt.experiments.EXPERIMENTS, named in
+    $RADT_PLUGINS, is in the list, too.
+
+    Try:
+      radt reproduce
+      radt reproduce dark-room --dry-run
+      radt reproduce controls
+      radt reproduce all --budget smoke
+    """
+
+    name: Annotated[Positional[str | None], arg(metavar="NAME|all", help_behavior_hint="")] = None
+    """Which experiment; none: list them."""
+    budget: Budget = "laptop"  # smoke takes seconds a run, laptop minutes, paper a GPU
+    seeds: Annotated[int | None, arg(help_behavior_hint="(default: the experiment's)")] = None
+    """Runs of each row: seeds 0, 1, ..."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
+    """Where runs work (default: runs, at other budgets than laptop runs/BUDGET)."""
+    results: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
+    """Where records are kept (default: results, at other budgets OUT/results)."""
+    table: bool = False  # run nothing; write the result of what is published
+    dry_run: bool = False  # only say what is left, how long it takes and how much it writes
+
+    def execute(self) -> None:
+        """List, plan or run."""
+        from radt.commands.reproduce_work import Worker, listed, planned
+        from radt.experiments import EXPERIMENTS
+        from radt.experiments.reproduce import write_result
+
+        where = self._where()
+        if self.name is None:
+            self.common.answer(*listed(where))
+            return
+        names = EXPERIMENTS.names() if self.name == ALL else [self.name]
+        experiments = [EXPERIMENTS[name] for name in names]
+        if self.dry_run:
+            self.common.answer(*planned(experiments, where))
+            return
+        results: list[dict[str, Any]] = []
+        with self.opened() as engine:
+            worker = Worker(where, self.common, engine)
+            for one in experiments:
+                if self.name == ALL and where.budget not in one.budgets:
+                    continue
+                results.append(write_result(one, where) if self.table else worker.reproduce(one))
+        self._answer(results, worker.failed, where)
+
+    def _where(self) -> Where:
+        from radt.distributed import current_group
+        from radt.experiments.reproduce import Where
+
+        if current_group().size > 1:
+            raise RunError(
+                "torchrun starts processes that train one policy together: give it `radt run`; "
+                "experiments share their runs with --workers N or --engine ray"
+            )
+        if self.seeds is not None:
+            at_least(1, seeds=self.seeds)
+        usual = self.budget == "laptop"
+        out = self.out or (Path("runs") if usual else Path("runs") / self.budget)
+        results = self.results or (Path("results") if usual else out / "results")
+        return Where(self.budget, self.seeds, out, results)
+
+    def _answer(self, results: list[dict[str, Any]], failed: dict[str, str], where: Where) -> None:
+        """Say what came of each claim; where runs have failed, say so last."""
+        from radt.experiments.reproduce import PAGE
+
+        lines = []
+        for result in results:
+            lines.append(f"[bold]{result['entry']}[/]: {len(result['rows'])} rows")
+            lines += [
+                f"  {claim}: [bold]{told['word']}[/]; {told['why']}"
+                for claim, told in result["claims"].items()
+            ]
+            lines += [f"  {name}: {told}" for name, told in result["findings"].items()]
+            lines.append(f"  [dim]{where.results / result['entry'] / PAGE}[/]")
+        values = results[0] if self.name != ALL else {"results": results}
+        self.common.answer(values, *lines)
+        if failed:
+            told = "\n".join(f"  {name}: {why}" for name, why in failed.items())
+            raise RunError(f"{len(failed)} of the runs have failed:\n{told}")

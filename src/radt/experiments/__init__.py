@@ -1,0 +1,17 @@
+"""Experiments as data: the entries of `radt reproduce`."""
+
+from radt.experiments import analyses as analyses
+from radt.experiments import authors_rules as authors_rules
+from radt.experiments import controls as controls
+from radt.experiments import dark_room as dark_room
+from radt.experiments import data_sources as data_sources
+from radt.experiments import demonstrations as demonstrations
+from radt.experiments import key_door as key_door
+from radt.experiments import mazerunner as mazerunner
+from radt.experiments import slippery_room as slippery_room
+from radt.experiments import tuning as tuning
+from radt.experiments.experiment import EXPERIMENTS as EXPERIMENTS
+from radt.experiments.experiment import Experiment as Experiment
+from radt.experiments.experiment import Measurement as Measurement
+from radt.experiments.experiment import Study as Study
+from radt.experiments.experiment import Verdict as Verdict

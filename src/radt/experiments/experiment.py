@@ -1,0 +1,132 @@
+"""What an experiment is: which runs, what is asked of them, and what the paper claims of it.
+
+An entry is data. It names environments and rows; how runs are made, kept and drawn is the same for
+all. A file outside the package adds one by standing in $RADT_PLUGINS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from radt.config import Budget
+from radt.errors import RadtError
+from radt.registry import Registry
+from radt.variants import Variant, laid, variant
+
+Row = dict[str, Any]  # one row of `result.json`
+Kind = Literal["compare", "reuse", "tune", "data"]
+Word = Literal["holds", "does not", "not reachable", "open"]
+
+
+class ExperimentError(RadtError, ValueError):
+    """An experiment that cannot be run as it is; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a claim, and why in one sentence."""
+
+    word: Word
+    why: str
+
+
+Judge = Callable[[Sequence[Row]], Verdict]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs on one environment: each row with some seeds."""
+
+    env: str
+    rows: tuple[str | Variant, ...]  # variants, or labels of those that are registered
+    seeds: int = 3
+    sets: tuple[str, ...] = ()  # values that are the same for all rows, as a.b=c
+    smoke: Mapping[str, Any] = field(default_factory=dict)  # laid over its rows in a smoke test
+    wall_minutes: float | None = None  # equal time of training instead of equal updates
+
+    @property
+    def variants(self) -> list[Variant]:
+        """Its rows, without the references that stand in every table."""
+        return [variant(row) for row in self.rows]
+
+    def at(self, budget: Budget) -> Study:
+        """Return what is run at a budget: a smoke test has one seed, and no time to be equal."""
+        if budget != "smoke":
+            return self
+        rows = [replace(row, overrides=laid(row.overrides, self.smoke)) for row in self.variants]
+        return replace(self, rows=tuple(rows), seeds=1, wall_minutes=None)
+
+    def only(self, *rows: str) -> Study:
+        """Choose the runs of some rows whose weights are kept: those of seed 0."""
+        return replace(self, rows=rows, seeds=1)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A trained run that something is asked of."""
+
+    env: str
+    label: str
+    place: Path  # a run's folder or a checkpoint
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is asked of trained weights or of data, and how its answer becomes rows."""
+
+    ask: Callable[[Sequence[Any], Path], None]  # writes the JSON of that name, and pictures beside
+    rows: Callable[[Mapping[str, Any]], list[Row]] = lambda answer: []
+    together: bool = False  # all weights in one answer, instead of one answer each
+    verdict: str | None = None  # where an answer says what was found in words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One entry of `radt reproduce`."""
+
+    name: str
+    paper: str  # the paper's figure, in words
+    studies: tuple[Study, ...]
+    kind: Kind = "compare"
+    claims: Mapping[str, Judge] = field(default_factory=dict)  # by the number of the claim
+    measurement: Measurement | None = None  # of what trains nothing
+    weights_of: tuple[str, ...] = ()  # the entries whose weights are used
+    budgets: tuple[Budget, ...] = ("smoke", "laptop", "paper")
+    note: str = ""  # what a reader of its page must know
+
+    def __post_init__(self) -> None:
+        if (self.kind in ("reuse", "data")) != (self.measurement is not None):
+            raise ExperimentError(
+                f"the experiment {self.name} is of kind {self.kind}: reuse and data need a "
+                "measurement, compare and tune have none"
+            )
+
+    @property
+    def claim(self) -> str | None:
+        """The claims that it tests, by their numbers."""
+        return ", ".join(self.claims) or None
+
+    def judged(self, rows: Sequence[Row]) -> dict[str, Verdict]:
+        """Say what came of each claim."""
+        if not rows:
+            return dict.fromkeys(self.claims, Verdict("open", "nothing is measured yet"))
+        return {claim: judge(rows) for claim, judge in self.claims.items()}
+
+
+def summed_up(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """Sum up: what is said of all claims, or the first that does not hold or is open."""
+    if not verdicts:
+        return Verdict("open", "the paper claims nothing of this")
+    order: tuple[Word, ...] = ("does not", "open", "not reachable", "holds")
+    return min(verdicts.values(), key=lambda one: order.index(one.word))
+
+
+EXPERIMENTS: Registry[Experiment] = Registry("experiments", "experiment")
+
+
+def add(experiment: Experiment) -> Experiment:
+    """Register an experiment under its name."""
+    return EXPERIMENTS.register(experiment.name, experiment)

@@ -1,0 +1,306 @@
+"""How far an experiment has come, what is left of it, and what it leaves: `result.json`.
+
+Runs live once, in `RESULTS/<env>/<label>-seed<k>`, as `radt compare` publishes them; several
+experiments may use them. What is an experiment's own lies in `RESULTS/<entry>`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from radt.config import Budget, RunConfig
+from radt.errors import RunError
+from radt.experiments.experiment import (
+    EXPERIMENTS,
+    Experiment,
+    ExperimentError,
+    Row,
+    Study,
+    Verdict,
+    Weights,
+    summed_up,
+)
+from radt.experiments.page import page
+from radt.experiments.rows import rows_of
+from radt.experiments.tuning import TUNE, rows_tried, tried, tries_of
+from radt.experiments.weights import find_weights
+from radt.files import atomic_write
+from radt.plots.records import read_record
+from radt.runs.compare import Comparison, Entry, entry, hours, to_collect
+from radt.runs.run import RESULT
+from radt.variants import Variant
+from radt.version import code_version
+
+ANSWER = "result.json"
+PAGE = "result.md"
+TABLE = ("compare.json", "compare.md", "compare*.png", "learning.png", "report.html", "pace/*")
+State = Literal["never run", "partly", "published", "config changed since"]
+Place = tuple[Comparison, Variant]  # a run of seed 0: what it is compared in, and its row
+
+
+@dataclass(frozen=True)
+class Where:
+    """At which budget, with how many seeds and in which folders."""
+
+    budget: Budget = "laptop"
+    seeds: int | None = None  # None: as many as the experiment says
+    out: Path = Path("runs")
+    results: Path = Path("results")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is asked of some weights or data at once, and the file of what comes out."""
+
+    file: Path
+    places: tuple[Place, ...]
+    wall_minutes: float | None
+
+
+def comparison_of(study: Study, where: Where) -> Comparison:
+    """Say which runs a study is."""
+    study, tunes = study.at(where.budget), TUNE in study.sets
+    return Comparison(
+        env=study.env,
+        methods=study.rows,
+        seeds=where.seeds or study.seeds,
+        budget=where.budget,
+        sets=study.sets,
+        out=where.out / "tune" if tunes else where.out,
+        results=where.out / "tuned" if tunes else where.results,
+        wall_minutes=study.wall_minutes,
+    )
+
+
+def comparisons(experiment: Experiment, where: Where) -> list[Comparison]:
+    """List the runs of an experiment, study by study."""
+    if where.budget not in experiment.budgets:
+        known = ", ".join(experiment.budgets)
+        raise ExperimentError(f"{experiment.name} has no budget {where.budget}; it has {known}")
+    return [comparison_of(study, where) for study in experiment.studies]
+
+
+def runs_of(experiment: Experiment, where: Where) -> list[tuple[Comparison, Entry]]:
+    """Look at every run of an experiment, each once; of what reuses weights, those that are used.
+
+    Tuning knows no references, and a try that is on record is not made again.
+    """
+    found: dict[Path, tuple[Comparison, Entry]] = {}
+    for study, comparison in zip(experiment.studies, comparisons(experiment, where), strict=True):
+        for row, seed in comparison.names():
+            if experiment.kind != "compare" and row not in study.at(where.budget).variants:
+                continue
+            one = entry(comparison, row, seed, strict=False)
+            if experiment.kind == "tune" and tried(where.results, one.config):
+                one = replace(one, state="published", phases=(), minutes=0.0)
+            found.setdefault(one.published, (comparison, one))
+    return list(found.values())
+
+
+def answers_of(experiment: Experiment, where: Where) -> list[Answer]:
+    """List what is asked of weights or data, each with its file."""
+    if experiment.measurement is None:
+        return []
+    folder = where.results / experiment.name
+    places = [
+        (comparison_of(study, where), row)
+        for study in experiment.studies
+        for row in study.at(where.budget).variants
+    ]
+    if experiment.measurement.together:
+        return [Answer(folder / f"{experiment.name}.json", tuple(places), None)]
+    asked: dict[Path, Answer] = {}
+    for comparison, row in places:
+        wall = "" if comparison.wall_minutes is None else f"-{comparison.published.name}"
+        file = folder / f"{comparison.env}{wall}-{row.label}.json"
+        asked.setdefault(file, Answer(file, ((comparison, row),), comparison.wall_minutes))
+    return list(asked.values())
+
+
+def state_of(experiment: Experiment, where: Where) -> State:
+    """Say how far an experiment has come."""
+    runs = [one.state for _, one in runs_of(experiment, where)]
+    if experiment.measurement is not None:
+        there = [answer.file.exists() for answer in answers_of(experiment, where)]
+    else:
+        there = [state in ("published", "changed") for state in runs]
+    if not any(there):
+        return "never run"
+    if "changed" in runs and experiment.kind != "data":  # whose runs are never made
+        return "config changed since"
+    return "published" if all(there) else "partly"
+
+
+def weights_at(place: Place) -> Weights | None:
+    """Find the weights of a run of seed 0; None where they are not kept."""
+    comparison, row = place
+    name = f"{row.label}-seed0"
+    return find_weights(
+        comparison.env,
+        row.label,
+        comparison.budget,
+        comparison.runs / name,
+        comparison.published / name,
+    )
+
+
+def config_at(place: Place) -> RunConfig:
+    """Return the config of a run of seed 0."""
+    comparison, row = place
+    return comparison.config(row, seed=0, updates=comparison.updates(row))
+
+
+def cost(runs: Iterable[tuple[Comparison, Entry]]) -> tuple[float, float]:
+    """Estimate hours and megabytes of what is left; a dataset is counted once."""
+    left = [one for _, one in runs]
+    data = sum(phase.megabytes for _, phase in to_collect(left).values())
+    own = sum(
+        phase.megabytes
+        for one in left
+        for phase in one.phases
+        if phase.name != "collect" and not phase.done
+    )
+    return hours(left), data + own
+
+
+def published_records(
+    experiment: Experiment, where: Where
+) -> Iterator[tuple[Comparison, list[dict[str, Any]]]]:
+    """Read the records of an experiment, by the folder that they are published in."""
+    folders: dict[Path, tuple[Comparison, list[dict[str, Any]]]] = {}
+    for comparison, one in runs_of(experiment, where):
+        if (one.published / RESULT).exists():
+            kept = folders.setdefault(comparison.published, (comparison, []))
+            kept[1].append(read_record(one.published / RESULT))
+    yield from folders.values()
+
+
+def result_of(experiment: Experiment, where: Where) -> dict[str, Any]:
+    """Put together what is known of an experiment."""
+    rows: list[Row] = []
+    findings: dict[str, str] = {}
+    seconds, versions = 0.0, set()
+    measurement = experiment.measurement
+    if measurement is not None:
+        for answer in answers_of(experiment, where):
+            if answer.file.exists():
+                content = json.loads(answer.file.read_text(encoding="utf-8"))
+                rows += [
+                    {**row, "wall_minutes": answer.wall_minutes}
+                    for row in measurement.rows(content)
+                ]
+                if isinstance(content, dict):
+                    versions.add(content.get("code_version"))
+                    seconds += content.get("wall_seconds", 0.0)
+                    if measurement.verdict is not None:
+                        findings[answer.file.stem] = content[measurement.verdict]
+    else:
+        for comparison, records in published_records(experiment, where):
+            tries = tries_of(where.results, comparison.env)
+            rows += rows_of(records, comparison.wall_minutes, tries)
+            seconds += sum(sum(record["wall_seconds"].values()) for record in records)
+            versions |= {record.get("code_version") for record in records}
+    if experiment.kind == "tune":
+        configs = [one.config for _, one in runs_of(experiment, where)]
+        rows = [row for config in configs for row in rows_tried(where.results, config)]
+    verdicts = experiment.judged(rows)
+    total = summed_up(verdicts)
+    return {
+        "entry": experiment.name,
+        "claim": experiment.claim,
+        "paper": experiment.paper,
+        "verdict": total.word,
+        "why": total.why,
+        "claims": {claim: asdict(verdict) for claim, verdict in verdicts.items()},
+        "kind": experiment.kind,
+        "budget": where.budget,
+        "note": experiment.note,
+        "findings": findings,
+        "pictures": pictures_of(experiment, where),
+        "rows": rows,
+        "measured_by": sorted(filter(None, versions)),
+        "code_version": code_version(),
+        "wall_seconds": round(seconds, 1),
+    }
+
+
+def pictures_of(experiment: Experiment, where: Where) -> list[str]:
+    """Name the pictures there are, as seen from the experiment's own folder."""
+    own = sorted((where.results / experiment.name).glob("*.png"))
+    names = [file.name for file in own]
+    if experiment.kind == "compare":
+        folders = dict.fromkeys(one.published for one in comparisons(experiment, where))
+        drawn = [file for folder in folders for file in sorted(folder.glob("compare*.png"))]
+        names += [f"../{file.relative_to(where.results).as_posix()}" for file in drawn]
+    return names
+
+
+def write_result(experiment: Experiment, where: Where) -> dict[str, Any]:
+    """Write what is known of an experiment, for programs and for people."""
+    result, folder = result_of(experiment, where), where.results / experiment.name
+    file = folder / ANSWER
+    if file.exists():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        if {**before, "code_version": result["code_version"]} == json.loads(json.dumps(result)):
+            result = before  # the same numbers keep the version that wrote them
+    atomic_write(file, (json.dumps(result, indent=1) + "\n").encode())
+    atomic_write(folder / PAGE, page(result).encode())
+    return result
+
+
+def verdict_of(experiment: Experiment, where: Where) -> Verdict | None:
+    """Read the verdict that was written last; None where there is none."""
+    file = where.results / experiment.name / ANSWER
+    if not file.exists():
+        return None
+    content = json.loads(file.read_text(encoding="utf-8"))
+    return Verdict(content["verdict"], content["why"])
+
+
+def made_by(experiment: Experiment, where: Where) -> Iterator[tuple[Path, str]]:
+    """List what an experiment leaves under `results`, as folders and patterns of files in them."""
+    yield where.results / experiment.name, "*"
+    for study in experiment.studies if experiment.kind == "compare" else ():
+        comparison = comparison_of(study, where)
+        for row, seed in comparison.names():
+            yield comparison.published / f"{row.label}-seed{seed}", "*"
+        for folder in {comparison.published, where.results / study.env}:
+            yield from ((folder, pattern) for pattern in TABLE)
+
+
+def unmade(results: Path, apart: Sequence[str]) -> list[Path]:
+    """List the files under `results` that no experiment leaves, but for those that are apart."""
+    where = Where(results=results)
+    known = [made for name in EXPERIMENTS.names() for made in made_by(EXPERIMENTS[name], where)]
+    folders: dict[Path, list[str]] = {}
+    for folder, pattern in known:
+        folders.setdefault(folder, []).append(pattern)
+
+    def is_made(file: Path) -> bool:
+        return any(
+            file.relative_to(parent).match(pattern)
+            for parent in file.parents
+            for pattern in folders.get(parent, ())
+            if len(file.relative_to(parent).parts) == len(Path(pattern).parts)
+        )
+
+    files = (file for file in sorted(results.rglob("*")) if file.is_file())
+    return [
+        file
+        for file in files
+        if file.relative_to(results).parts[0] not in apart and not is_made(file)
+    ]
+
+
+def missing_weights(place: Place) -> RunError:
+    """Say that weights are gone whose record is kept."""
+    comparison, row = place
+    folder = comparison.published / f"{row.label}-seed0"
+    return RunError(
+        f"the weights of {folder} are not kept, only its record; delete that folder to train it "
+        "again, or give the --out where it was trained"
+    )

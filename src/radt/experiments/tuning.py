@@ -1,0 +1,132 @@
+"""Choosing settings on held-out training tasks, with every try on record.
+
+A try trains on four fifths of the training tasks and is scored on the rest; evaluation tasks are
+never touched. Each score becomes one line of `results/tuning.jsonl`. What is tried is a variant:
+add an experiment of kind `tune` with yours, in a file of your own if you like.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from radt.config import RunConfig
+from radt.errors import RadtError
+from radt.experiments.experiment import Experiment, Row, Study, add
+from radt.experiments.rows import Record, label_of, rule_of, scored
+from radt.runs.compare import any_config
+from radt.runs.run import conflicts
+from radt.variants import arm
+
+LOG = "tuning.jsonl"
+TUNE = "split=tune"  # of every run here
+
+OWN_TASK = arm(
+    "ra-dt@first-step-queries",
+    "ra-dt",
+    {"options": {"training": {"query_offsets": (0,), "dedup": None, "cut_off": None}}},
+    note="asks by the first step of a window, so that most chunks are drawn from the own task",
+)
+
+TUNING = add(
+    Experiment(
+        name="tuning",
+        paper="Not in the paper: settings are chosen on the last fifth of the training tasks.",
+        kind="tune",
+        studies=(Study("dark-room-10x10", ("ra-dt", OWN_TASK, "ra-dt+"), 1, (TUNE,)),),
+    )
+)
+
+
+def lines_of(results: Path) -> Iterator[dict[str, Any]]:
+    """Read every try, in order."""
+    file = results / LOG
+    for text in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        yield dict(json.loads(text))
+
+
+def tries_of(results: Path, env: str) -> Counter[str]:
+    """Count the tries on an environment, by label."""
+    return Counter(label_of(line) for line in lines_of(results) if line["env"] == env)
+
+
+def tried(results: Path, config: RunConfig) -> bool:
+    """Tell whether a try with these values is on record."""
+    return any(_same(line.get("config"), config) for line in lines_of(results))
+
+
+def rows_tried(results: Path, config: RunConfig) -> list[Row]:
+    """Make rows of the tries with these values; what each task earned is not on record."""
+    return [
+        {
+            "label": config.label,
+            "method": config.method,
+            "env": line["tested_on"],
+            "tasks": "tune",
+            "rule": rule_of(line),
+            "condition": "",
+            "seeds": 1,
+            "score": line["score"],
+            "ci95": line.get("ci95_tasks"),
+            "improves": None,
+            "improves_ci95": None,
+            "gain": line["improvement"],
+            "normalised": None,
+            "per_task": None,
+        }
+        for line in lines_of(results)
+        if _same(line.get("config"), config)
+    ]
+
+
+def _same(values: Mapping[str, Any] | None, config: RunConfig) -> bool:
+    if values is None or (values.get("env"), values.get("seed", 0)) != (config.env, config.seed):
+        return False
+    try:
+        return not conflicts(any_config(dict(values), LOG), config)
+    except (RadtError, ValueError, KeyError):  # of an older version, with options that are gone
+        return False
+
+
+def note_try(results: Path, record: Record) -> dict[str, Any]:
+    """Append one line about each score of a run on the tuning split, and return the first."""
+    own = {"returns": record["returns"], "env": record["env"], "rule": rule_of(record)}
+    places = {
+        str(record["env"]): own,
+        **{place: {**own, **part} for place, part in record.get("variants", {}).items()},
+    }
+    told = [_line(record, place, part) for place, part in places.items()]
+    results.mkdir(parents=True, exist_ok=True)
+    with (results / LOG).open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in told)
+    return told[0]
+
+
+def _line(record: Record, place: str, part: Mapping[str, Any]) -> dict[str, Any]:
+    returns = np.array([part["returns"]], dtype=np.float64)  # [1, task, trial]
+    above = record.get("success_above", record.get("solved_above"))
+    row = scored(returns, range(returns.shape[1]), success_above=above)
+    return {
+        "env": record["env"],
+        "label": label_of(record),
+        "method": record["method"],
+        "config": record["config"],
+        "tested_on": place,
+        "rule": part["rule"],
+        "action_rule": record.get("action_rule"),
+        "score": round(row["score"], 2),
+        "ci95_tasks": [round(bound, 2) for bound in row["ci95_tasks"]],
+        "improvement": round(row["gain"], 2),
+        "by_trial": {n: round(value, 2) for n, value in row["at_trial"].items()},
+        "solved_by": row["solved_by"],
+        "return_after_success": row["return_after_success"],
+        "tasks": returns.shape[1],
+        "wall_seconds": record["wall_seconds"],
+        "threads": record.get("threads"),
+        "code_version": record.get("code_version"),
+    }

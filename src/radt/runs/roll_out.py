@@ -1,0 +1,90 @@
+"""Rolling out trials: a method learns in context on tasks, under an action rule and a control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from radt.action_rules import ActionRule
+from radt.agent import Agent, Target
+from radt.envs.suite import TaskSuite
+from radt.errors import RunError
+from radt.icl import ICLResult, Observer, in_context_learning
+from radt.memory.demonstrations import from_oracle
+from radt.memory.memory import Memory
+from radt.methods import Method
+from radt.methods.controls import apply_control
+from radt.track import Tracker
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What is rolled out: which tasks, how often, under which action rule and control."""
+
+    suite: TaskSuite
+    tasks: tuple[int, ...]
+    count: int
+    rule: ActionRule
+    seed: int
+    control: str | None = None  # a name in CONTROLS
+    title: str = field(default="evaluate", compare=False)  # what progress and logs call it
+
+
+def roll_out(
+    method: Method,
+    trials: Trials,
+    tracker: Tracker,
+    observer: Observer | None = None,
+    memory: Memory | None = None,
+) -> ICLResult:
+    """Let a method learn in context on some tasks at once, from empty memories or a filled one."""
+    if trials.control == "oracle":
+        memory = demonstrated(method, trials)
+    env = trials.suite.make_vec(trials.tasks)
+    agent = Agent(
+        method,
+        Target(*trials.suite.target_return),
+        trials.rule,
+        seed=trials.seed,
+        slots=len(trials.tasks),
+        autoreset_mode=env.metadata["autoreset_mode"],
+        tasks=trials.tasks,
+        memory=memory,
+    )
+    if trials.control is not None:
+        apply_control(trials.control, agent.actor, trials.tasks, trials.seed)
+    tracker.start(trials.title, total=trials.count)
+
+    def note(result: ICLResult, trial: int) -> None:
+        returns = result.returns[:, trial - 1]
+        tracker.log(
+            trial, mean_return=float(returns.mean()), tasks_rewarded=int((returns > 0).sum())
+        )
+
+    watcher = None if observer is None else observer.after_step
+    try:
+        return in_context_learning(agent, env, trials.count, trials.seed, watcher, note)
+    finally:
+        tracker.finish()
+        env.close()
+
+
+def demonstrated(method: Method, trials: Trials) -> Memory:
+    """Fill a memory with an expert's episode of each task."""
+    own = method.actor(1).memory
+    if own is None:
+        raise RunError(f"{method.name} has no memory to show an expert's episode in")
+    memory = own.at("ram:")
+    for task in trials.tasks:
+        memory.write(from_oracle(trials.suite, task, 1, trials.seed))
+    return memory
+
+
+class RollOut(Protocol):
+    """Rolls out trials: `roll_out`, or a function that lets workers do it."""
+
+    def __call__(
+        self, method: Method, trials: Trials, tracker: Tracker, observer: Observer | None = None
+    ) -> ICLResult:
+        """Return what came of every trial."""
+        ...

@@ -1,0 +1,41 @@
+"""Tries of settings: each is a line that says all of its config, and is not made again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from radt import preset
+from radt.config import from_json
+from radt.experiments.tuning import LOG, note_try, rows_tried, tried, tries_of
+
+ENV = "dark-room-10x10"
+
+
+def test_a_try_is_a_line_and_is_known_again(tmp_path: Path) -> None:
+    config = replace(preset(ENV, "ra-dt+", "laptop", "learn.updates=1000"), split="tune")
+    record = {
+        "env": ENV,
+        "method": config.method,
+        "label": config.label,
+        "seed": 0,
+        "returns": np.ones((16, 40)).tolist(),
+        "variants": {},
+        "solved_above": 0.0,
+        "action_rule": {"temperature": 1.0, "keep_best": 2},
+        "config": config.to_json(),
+        "wall_seconds": {"train": 1.0},
+    }
+    assert not tried(tmp_path, config)
+    note_try(tmp_path, record)
+    line = json.loads((tmp_path / LOG).read_text())
+    assert from_json(line["config"]) == config
+    assert (line["tested_on"], line["score"], line["solved_by"]["40"]) == (ENV, 1.0, 16.0)
+    assert tried(tmp_path, config)
+    assert not tried(tmp_path, replace(config, seed=1))
+    (row,) = rows_tried(tmp_path, config)
+    assert (row["label"], row["rule"], row["tasks"]) == ("ra-dt+", "authors", "tune")
+    assert tries_of(tmp_path, ENV) == {"ra-dt+": 1}
