@@ -19,6 +19,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from radt.envs import SUITES
 from radt.envs.suite import Recipe
+from radt.experiments import EXPERIMENTS, Experiment, Study
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON = 200
@@ -77,6 +78,7 @@ class CartPoleSuite:
     spaces: TaskSpaces = SPACES
     source: str = "noisy-expert"
     recipes: tuple[Recipe, ...] = (
+        Recipe({"evaluate": {"controls": ("erased", "best-trial", "oracle")}}),
         Recipe({"collect": {"tasks": 20, "episodes": 60}}),
         Recipe({"options": {"context_len": 20, "memory": {"context_len": 20}, "window_step": 10}}),
         Recipe({"options": {"memory": {"retrieve_every": 10}, "episode_gap": 20}}),
@@ -104,3 +106,11 @@ class CartPoleSuite:
 
 
 SUITES.register("cartpole-permuted", CartPoleSuite())
+EXPERIMENTS.register(
+    "cartpole-permuted",
+    Experiment(
+        name="cartpole-permuted",
+        paper="Not in the paper: which action pushes which way is hidden, and every step pays.",
+        studies=(Study("cartpole-permuted", ("dt", "ad", "ra-dt"), seeds=1),),
+    ),
+)

@@ -17,6 +17,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from radt.envs import SUITES
 from radt.envs.suite import Recipe
+from radt.experiments import EXPERIMENTS, Experiment, Study
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON, SIDE, PIXELS = 24, 7, 9  # 7 x 7 places of 9 x 9 pixels
@@ -96,6 +97,7 @@ class ImageTargetSuite:
     spaces: TaskSpaces = SPACES
     source: str = "noisy-expert"
     recipes: tuple[Recipe, ...] = (
+        Recipe({"evaluate": {"controls": ("erased", "best-trial", "oracle")}}),
         Recipe({"collect": {"tasks": 12, "episodes": 40}}),
         Recipe({"options": {"context_len": 12, "memory": {"context_len": 12}}}),
         Recipe({"options": {"memory": {"retrieve_every": 6}, "episode_gap": 15}}),
@@ -125,3 +127,11 @@ class ImageTargetSuite:
 
 
 SUITES.register("image-target", ImageTargetSuite())
+EXPERIMENTS.register(
+    "image-target",
+    Experiment(
+        name="image-target",
+        paper="Not in the paper: images in which nothing shows which mark pays.",
+        studies=(Study("image-target", ("dt", "ad", "ra-dt"), seeds=1),),
+    ),
+)

@@ -18,6 +18,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from radt.envs import SUITES
 from radt.envs.suite import Recipe
+from radt.experiments import EXPERIMENTS, Experiment, Study
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON, TORQUE = 200, 2.0
@@ -78,6 +79,7 @@ class PendulumSuite:
     spaces: TaskSpaces = SPACES
     source: str = "noisy-expert"
     recipes: tuple[Recipe, ...] = (
+        Recipe({"evaluate": {"controls": ("erased", "best-trial", "oracle")}}),
         Recipe({"collect": {"tasks": 12, "episodes": 30}}),
         Recipe({"options": {"context_len": 20, "memory": {"context_len": 20}, "window_step": 10}}),
         Recipe({"options": {"memory": {"retrieve_every": 10}, "episode_gap": 10}}),
@@ -104,3 +106,11 @@ class PendulumSuite:
 
 
 SUITES.register("pendulum-sign", PendulumSuite())
+EXPERIMENTS.register(
+    "pendulum-sign",
+    Experiment(
+        name="pendulum-sign",
+        paper="Not in the paper: continuous actions whose sign and gain are hidden.",
+        studies=(Study("pendulum-sign", ("dt", "ad", "ra-dt"), seeds=1),),
+    ),
+)

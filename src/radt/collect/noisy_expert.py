@@ -26,7 +26,6 @@ from radt.collect.source import (
 )
 from radt.data import History
 from radt.envs.suite import Guide, TaskSuite
-from radt.spaces import ActionSpace
 
 TASKS_AT_ONCE = 200
 STEPS_AT_ONCE = 500
@@ -106,7 +105,7 @@ class Walk:
         """Take some steps."""
         count, runner, episode = STEPS_AT_ONCE, self._runner, self._episode
         luck = np.stack([own.random(count) for own in self._streams], axis=1)
-        detours = np.stack([random_actions(self._space, count, own) for own in self._streams], 1)
+        detours = np.stack([self._space.sample(count, own) for own in self._streams], 1)
 
         def choose(step: int) -> NDArray[Any]:
             episode[runner.begun] += 1
@@ -118,13 +117,6 @@ class Walk:
             return np.asarray(np.where(strays, detours[step], best))
 
         return runner.act(count, choose)
-
-
-def random_actions(space: ActionSpace, count: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Draw actions uniformly, [count, *action_shape]."""
-    if space.kind == "discrete":
-        return rng.integers(space.size, size=count)
-    return rng.uniform(-1.0, 1.0, (count, space.size)).astype(np.float32)
 
 
 def guided(suite: TaskSuite, tasks: Sequence[int]) -> Any:
