@@ -40,6 +40,12 @@ class Target:
 
     mean: float
     std: float = 0.0
+    of_tasks: tuple[tuple[int, float, float], ...] = ()  # (task, mean, std) where tasks differ
+
+    def of(self, task: int) -> tuple[float, float]:
+        """Return the mean and the standard deviation of one task's target."""
+        known = {one: (mean, std) for one, mean, std in self.of_tasks}
+        return known.get(task, (self.mean, self.std))
 
 
 class Agent:
@@ -263,7 +269,7 @@ class Agent:
         for row, slot in enumerate(slots.tolist()):
             name = (self.seed, self.tasks[slot], self._tasks_started[slot], self.trials.trial[slot])
             rng = np.random.default_rng([int(part) for part in name])
-            targets[row] = rng.normal(self.target.mean, self.target.std)
+            targets[row] = rng.normal(*self.target.of(self.tasks[slot]))
             self.trials.noise[slot] = rng.random(self.trials.noise.shape[1:])
         self.trials.begin_trial(slots, targets)
         self.actor.begin_trials(slots)

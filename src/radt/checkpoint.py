@@ -58,6 +58,7 @@ class Card:
     code_version: str
     tasks: tuple[int, ...] = ()  # that it was trained on; none: written before this was told
     label: str = ""  # of its row in tables
+    task_targets: tuple[tuple[int, float, float], ...] = ()  # (task, mean, std) where tasks differ
 
 
 def save_checkpoint(path: Path, method: Method, card: Card) -> None:
@@ -71,7 +72,7 @@ def save_checkpoint(path: Path, method: Method, card: Card) -> None:
 def load_checkpoint(path: Path) -> tuple[Method, Card]:
     """Rebuild a method from its checkpoint; shapes are compared before weights are read."""
     shapes, header = read_header(path)
-    card = _read_card(path, header)
+    card = _card_in(path, header)
     _check_layers(path, shapes, card)
     _check_shapes(path, shapes, card, _options(path, card))
     tensors, _ = read_tensors(path)
@@ -137,7 +138,12 @@ def read_header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]
         ) from error
 
 
-def _read_card(path: Path, header: dict[str, str]) -> Card:
+def read_card(path: Path) -> Card:
+    """Read what a checkpoint says of itself, without its weights."""
+    return _card_in(path, read_header(path)[1])
+
+
+def _card_in(path: Path, header: dict[str, str]) -> Card:
     try:
         content = json.loads(header["radt"])
         version, card = content["version"], content["card"]

@@ -36,7 +36,7 @@ class EvaluateConfig:
 
     trials: int = 40
     rule: ActionRule = field(default_factory=ActionRule)
-    also_on: tuple[str, ...] = ()  # environments with the same spaces, or `training-tasks`
+    also_on: tuple[str, ...] = ()  # splits of the suite, or environments with the same spaces
     rules: tuple[str, ...] = ()  # further action rules that the weights are evaluated under
     controls: tuple[str, ...] = ()  # and controls, as far as a method has a memory for them
     validation_trials: int = 10  # trials of an evaluation during training

@@ -62,7 +62,7 @@ class Loaded:
         if demonstrations:
             memory = memory if isinstance(memory, Memory) else self.memory(memory or "ram:")
             memory.write(demonstrations)
-        target, tasks = Target(*self.card.target), tasks or keys
+        target, tasks = Target(*self.card.target, self.card.task_targets), tasks or keys
         return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, tasks, memory)
 
     def memory(self, place: str | Path = "ram:", writing: bool = True) -> Memory:

@@ -50,12 +50,13 @@ class Worker:
     def reproduce(self, experiment: Experiment) -> dict[str, Any]:
         """Run what is missing, ask what is asked, and write the result."""
         fresh = self._finish(experiment) if experiment.measurement is None else set()
-        self._answer(experiment, set())
+        for answer in answers_of(experiment, self.where):
+            if not answer.file.exists():
+                self._ask(experiment, answer)
         result = write_result(experiment, self.where)
         for name in EXPERIMENTS.names():  # new weights may not be there tomorrow
             if fresh and experiment.name in EXPERIMENTS[name].weights_of:
-                self._answer(EXPERIMENTS[name], fresh)
-                write_result(EXPERIMENTS[name], self.where)
+                self._ask_anew(EXPERIMENTS[name], fresh)
         return result
 
     def _finish(self, experiment: Experiment) -> set[Path]:
@@ -80,19 +81,28 @@ class Worker:
         self.failed.update(news.failed)
         return {one.published for one in missing if one.name in news.finished}
 
-    def _answer(self, experiment: Experiment, fresh: set[Path]) -> None:
-        """Ask what was not answered yet, and again what new weights answer anew."""
-        measurement = experiment.measurement
-        for answer in answers_of(experiment, self.where) if measurement else ():
-            assert measurement is not None
-            anew = any(one.published / f"{row.label}-seed0" in fresh for one, row in answer.places)
-            if answer.file.exists() and not anew:
-                continue
-            if not (self.common.quiet or self.common.json):
-                say(f"{experiment.name}: {answer.file.stem}")
-            answer.file.parent.mkdir(parents=True, exist_ok=True)
-            asked = self._data(answer) if experiment.kind == "data" else self._weights(answer)
-            measurement.ask(asked, answer.file)
+    def _ask_anew(self, experiment: Experiment, fresh: set[Path]) -> None:
+        """Ask again what new weights answer anew, where all that it needs is kept."""
+        asked = [
+            answer
+            for answer in answers_of(experiment, self.where)
+            if any(one.published / f"{row.label}-seed0" in fresh for one, row in answer.places)
+            and all(weights_at(place) for place in answer.places)
+        ]
+        for answer in asked:
+            self._ask(experiment, answer)
+        if asked:
+            write_result(experiment, self.where)
+
+    def _ask(self, experiment: Experiment, answer: Answer) -> None:
+        """Ask something of weights or data, and let its file be written."""
+        if experiment.measurement is None:
+            return
+        if not (self.common.quiet or self.common.json):
+            say(f"{experiment.name}: {answer.file.stem}")
+        answer.file.parent.mkdir(parents=True, exist_ok=True)
+        asked = self._data(answer) if experiment.kind == "data" else self._weights(answer)
+        experiment.measurement.ask(asked, answer.file)
 
     def _data(self, answer: Answer) -> list[Path]:
         quiet = self.common.quiet or self.common.json

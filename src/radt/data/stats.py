@@ -58,9 +58,14 @@ def card(dataset: Dataset) -> DatasetCard:
 
 def mean_and_best(episodes: Episodes) -> tuple[float, float]:
     """Return the mean and the highest return of a task's episodes, both averaged over tasks."""
-    returns = [episodes.total_return[episodes.task == task] for task in np.unique(episodes.task)]
-    means, best = ([float(of(own)) for own in returns] for of in (np.mean, np.max))
-    return float(np.mean(means)), float(np.mean(best))
+    tasks = np.unique(episodes.task)
+    means = [episodes.total_return[episodes.task == task].mean() for task in tasks]
+    return float(np.mean(means)), float(np.mean([best_return(episodes, task) for task in tasks]))
+
+
+def best_return(episodes: Episodes, task: int) -> float:
+    """Return the highest return that any episode of a task has."""
+    return float(episodes.total_return[episodes.task == task].max())
 
 
 def render(card: DatasetCard) -> str:

@@ -11,7 +11,8 @@ What else it can say of itself has defaults, so that a suite is as short as its 
 | `source`       | `"ppo"`    | the data source that is used unless another is asked for       |
 | `recipes`      | none       | what it changes about runs, by budget, row or source           |
 | `scoring`      | the return | how a return becomes a score                                   |
-| `task_targets` | none       | target returns of single tasks, or `"data"`: the best recorded |
+| `task_targets` | none       | target returns by task as (mean, std), or `"data"`: the best   |
+|                |            | recorded return of the task, of unseen ones the mean of these  |
 
 Whether a trial can succeed, and from which return on, is `spaces.solved_above`.
 """
@@ -116,6 +117,12 @@ def splits_of(suite: TaskSuite) -> dict[str, tuple[int, ...]]:
     """Return the named sets of a suite's tasks."""
     own: Mapping[str, tuple[int, ...]] = getattr(suite, "splits", {})
     return {"train": suite.train_tasks, "eval": suite.eval_tasks, **own}
+
+
+def task_targets_of(suite: TaskSuite) -> Mapping[int, tuple[float, float]] | Literal["data"]:
+    """Return the target returns of single tasks, where they differ."""
+    found: Mapping[int, tuple[float, float]] | Literal["data"] = getattr(suite, "task_targets", {})
+    return found
 
 
 def scoring_of(suite: TaskSuite) -> Scoring:

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from radt.agent import Agent, Target
+from radt.agent import Agent
 from radt.envs.render import AGENT, FLOOR, START, GridView, draw_grid
 from radt.files import atomic_write
 from radt.icl import env_seed
 from radt.methods import Method
-from radt.runs.run import Run
+from radt.runs.run import Run, target_of
 
 PANEL, MARGIN, CAPTION = 240, 12, 30  # pixels
 MOST_FRAMES = 60
@@ -46,9 +46,7 @@ def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
     if env.unwrapped.render_mode != "rgb_array":
         return None
     config = run.config
-    agent = Agent(
-        method, Target(*run.suite.target_return), config.evaluate.rule, config.seed, tasks=[task]
-    )
+    agent = Agent(method, target_of(run), config.evaluate.rule, config.seed, tasks=[task])
     last = config.evaluate.trials
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # one slot at a time is too little work to share

@@ -22,7 +22,7 @@ from radt.costs import count_parameters
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
 from radt.data.stats import mean_and_best
-from radt.envs.suite import SUITES, success_threshold
+from radt.envs.suite import SUITES, splits_of, success_threshold
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
 from radt.metrics import late_score, return_after_success, solved_by
@@ -47,6 +47,7 @@ from radt.runs.run import (
     dataset_path,
     keep_threads,
     known_tasks,
+    target_of,
     to_device,
 )
 from radt.runs.trace import Trace
@@ -63,7 +64,7 @@ def evaluate_run(
     """Evaluate a trained run on its test tasks and write `icl.json`."""
     path = run.out / RESULT
     claim(run)
-    if path.exists():
+    if path.exists() and not lacking(run, path):
         return path
     threads = keep_threads(run) if METHODS[run.config.method].learns else None
     method = load_trained(run)
@@ -101,6 +102,16 @@ def evaluate_run(
     return path
 
 
+def lacking(run: Run, path: Path) -> bool:
+    """Tell whether a record lacks rules or controls that its weights, still there, can answer."""
+    if not (run.out / CHECKPOINT).exists():
+        return False
+    record, asked = json.loads(path.read_text(encoding="utf-8")), run.config.evaluate
+    known = {*record["config"].get("evaluate", {}).get("controls", ())}
+    rules = {*record["config"].get("evaluate", {}).get("rules", ())}
+    return not (known >= {*asked.controls} and rules >= {*asked.rules})
+
+
 def returns_of_data(run: Run) -> dict[str, float] | None:
     """Return the mean and the best return of what was learned from, unless it is gone."""
     folder = dataset_path(run.config)
@@ -118,7 +129,8 @@ def validate(run: Run, method: Method) -> Mapping[str, float]:
     """
     config, known = run.config.evaluate, known_tasks(run.config)
     tasks, count = known[-min(len(known) // 5, MOST_VALIDATED) :], config.validation_trials
-    trials = Trials(run.suite, tasks, count, config.rule, run.config.seed)
+    target = target_of(run)
+    trials = Trials(run.suite, tasks, count, config.rule, run.config.seed, target=target)
     returns = roll_out(method, trials, Tracker()).returns
     return {
         "trial_1": float(returns[:, 0].mean()),
@@ -129,12 +141,17 @@ def validate(run: Run, method: Method) -> Mapping[str, float]:
 def trials_of(run: Run, place: str | None = None) -> Trials:
     """Return what a run is tested on: its own test tasks, or one of the places of `also_on`."""
     config, suite, (known, tasks) = run.config.evaluate, run.suite, run.tasks
-    if place == TRAINING_TASKS:
+    splits = splits_of(suite)
+    if place in (TRAINING_TASKS, "train"):
         spread = np.linspace(0, len(known) - 1, min(len(tasks), len(known)))
         tasks = tuple(known[int(at)] for at in spread)
+    elif place in splits:
+        tasks = splits[place]
     elif place is not None:
         suite = SUITES[place]
-    trials = Trials(suite, tasks, config.trials, config.rule, run.config.seed)
+    trials = Trials(
+        suite, tasks, config.trials, config.rule, run.config.seed, target=target_of(run)
+    )
     return trials if place is None else replace(trials, title=f"evaluate on {place}")
 
 

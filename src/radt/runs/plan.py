@@ -118,7 +118,9 @@ def _embed(config: RunConfig, method: Method, done: bool) -> Phase:
 def _evaluate(run: Run, method: Method) -> Phase:
     config, suite = run.config, run.suite
     tasks = len(run.tasks[1])
-    places = 1 + len(config.evaluate.also_on)
+    asked = config.evaluate
+    erased = "erased" in asked.controls
+    places = 1 + len(asked.also_on) + len(asked.controls) + len(asked.rules) * (1 + erased)
     steps = config.evaluate.trials * suite.spaces.horizon * places
     each = MEASURED["act_overhead_seconds"]
     if "policy" in method.networks:

@@ -127,6 +127,7 @@ def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> li
         Layer("run", named),
         *collect_layers(env, source, budget),
         Layer(f"environment {env}", {"evaluate": {"trials": suite.trials}}),
+        Layer("every run", {"evaluate": {"controls": ("erased",)}}),  # tells what memory buys
         Layer(f"budget {budget}", BUDGETS[budget]),
     ]
     if budget != "paper" and suite.spaces.solved_above is not None:

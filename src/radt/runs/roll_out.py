@@ -27,6 +27,7 @@ class Trials:
     rule: ActionRule
     seed: int
     control: str | None = None  # a name in CONTROLS
+    target: Target | None = None  # what is aimed at; None: the suite's target, for every task
     title: str = field(default="evaluate", compare=False)  # what progress and logs call it
 
 
@@ -43,7 +44,7 @@ def roll_out(
     env = trials.suite.make_vec(trials.tasks)
     agent = Agent(
         method,
-        Target(*trials.suite.target_return),
+        trials.target or Target(*trials.suite.target_return),
         trials.rule,
         seed=trials.seed,
         slots=len(trials.tasks),

@@ -11,17 +11,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from radt.checkpoint import Card, EmbedderCard
+from radt.agent import Target
+from radt.checkpoint import Card, EmbedderCard, read_card
 from radt.collect import record_histories
 from radt.config import TRAINING_TASKS, RunConfig, from_json
-from radt.data import dataset_folder, read_manifest
+from radt.data import Dataset, dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
+from radt.data.stats import best_return
 from radt.decode import differences
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
-from radt.envs.suite import SUITES, TaskSuite
+from radt.envs.suite import SUITES, TaskSuite, task_targets_of
 from radt.errors import RunError as RunError
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
@@ -34,6 +37,7 @@ from radt.version import code_version
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
 THREADS = "choices.json"  # an old name: once it held more
+BESIDE = ("rules", "controls")  # that are evaluated with the same weights
 INTERVALS = ("evaluate_every", "log_every", "save_every")
 
 
@@ -127,9 +131,10 @@ def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
 
 
 def outcome_values(config: dict[str, Any]) -> dict[str, Any]:
-    """Leave out of a config's values how often one looks, logs and saves: that decides nothing."""
+    """Leave out of a config's values what decides nothing: how often one looks, and what beside."""
     learn = {name: value for name, value in config["learn"].items() if name not in INTERVALS}
-    return config | {"learn": learn}
+    evaluate = {name: value for name, value in config["evaluate"].items() if name not in BESIDE}
+    return config | {"learn": learn, "evaluate": evaluate}
 
 
 def _tested_on_data(config: RunConfig) -> bool:
@@ -213,8 +218,26 @@ def to_device(method: Method, device: str) -> None:
         embedder.to(device)
 
 
+def target_of(run: Run) -> Target:
+    """Return what a run aims at: the suite's target, that of each task, or the best of its data."""
+    suite, folder = run.suite, dataset_path(run.config)
+    targets = task_targets_of(suite)
+    if targets != "data":
+        return Target(*suite.target_return, tuple((task, *pair) for task, pair in targets.items()))
+    if (run.out / CHECKPOINT).exists():
+        card = read_card(run.out / CHECKPOINT)
+        return Target(*card.target, card.task_targets)
+    if not (folder / MANIFEST).is_file():
+        return Target(*suite.target_return)
+    episodes = Dataset.open(folder, run.tasks[0], in_memory=False).episodes
+    best = {int(task): best_return(episodes, int(task)) for task in np.unique(episodes.task)}
+    table = tuple((task, value, 0.0) for task, value in best.items())
+    return Target(float(np.mean(list(best.values()))), 0.0, table)
+
+
 def describe(run: Run) -> Card:
     """Say what a checkpoint of this run holds."""
+    target = target_of(run)
     config, embedder = run.config, run.config.embedder_name
     return Card(
         method=config.method,
@@ -222,10 +245,11 @@ def describe(run: Run) -> Card:
         spaces=run.suite.spaces,
         options=asdict(config.options),
         embedder=None if embedder is None else EmbedderCard(embedder, asdict(config.embedder)),
-        target=run.suite.target_return,
+        target=(target.mean, target.std),
         action_rule=asdict(config.evaluate.rule),
         seed=config.seed,
         code_version=code_version(),
         tasks=run.tasks[0],
         label=config.label,
+        task_targets=target.of_tasks,
     )
