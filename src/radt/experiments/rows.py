@@ -18,6 +18,7 @@ from radt.metrics import (
     return_after_success,
     solved_by,
 )
+from radt.plots.records import acts_by_rule
 from radt.variants import ORDER, variant, variant_names
 
 Record = Mapping[str, Any]  # one `icl.json`
@@ -114,7 +115,7 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
         "method": method_of(first),
         "env": env,
         "tasks": tasks,
-        "rule": rule,
+        "rule": rule if acts_by_rule({**first, "env": env}) else None,
         "condition": "",
         "seeds": len(parts),
     }
