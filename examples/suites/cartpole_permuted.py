@@ -79,6 +79,7 @@ class CartPoleSuite:
     source: str = "noisy-expert"
     recipes: tuple[Recipe, ...] = (
         Recipe({"evaluate": {"controls": ("erased", "best-trial", "oracle")}}),
+        Recipe({"evaluate": {"controls": ("erased",)}}, budgets=("smoke",)),
         Recipe({"collect": {"tasks": 20, "episodes": 60}}),
         Recipe({"options": {"context_len": 20, "memory": {"context_len": 20}, "window_step": 10}}),
         Recipe({"options": {"memory": {"retrieve_every": 10}, "episode_gap": 20}}),

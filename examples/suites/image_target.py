@@ -98,6 +98,7 @@ class ImageTargetSuite:
     source: str = "noisy-expert"
     recipes: tuple[Recipe, ...] = (
         Recipe({"evaluate": {"controls": ("erased", "best-trial", "oracle")}}),
+        Recipe({"evaluate": {"controls": ("erased",)}}, budgets=("smoke",)),
         Recipe({"collect": {"tasks": 12, "episodes": 40}}),
         Recipe({"options": {"context_len": 12, "memory": {"context_len": 12}}}),
         Recipe({"options": {"memory": {"retrieve_every": 6}, "episode_gap": 15}}),

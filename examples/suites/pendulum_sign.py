@@ -80,6 +80,7 @@ class PendulumSuite:
     source: str = "noisy-expert"
     recipes: tuple[Recipe, ...] = (
         Recipe({"evaluate": {"controls": ("erased", "best-trial", "oracle")}}),
+        Recipe({"evaluate": {"controls": ("erased",)}}, budgets=("smoke",)),
         Recipe({"collect": {"tasks": 12, "episodes": 30}}),
         Recipe({"options": {"context_len": 20, "memory": {"context_len": 20}, "window_step": 10}}),
         Recipe({"options": {"memory": {"retrieve_every": 10}, "episode_gap": 10}}),
