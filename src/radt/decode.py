@@ -12,6 +12,7 @@ import sys
 import types
 import typing
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from radt.errors import RadtError
@@ -55,7 +56,7 @@ def _decode_record(kind: type, value: Any, where: str) -> Any:
         return value
     if not isinstance(value, Mapping):
         raise _wrong(f"an object with the fields of {kind.__name__}", value, where)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     known = {item.name for item in dataclasses.fields(kind)}
     value = translated(value, known)
     for name in value:
@@ -77,6 +78,11 @@ def _decode_record(kind: type, value: Any, where: str) -> Any:
         raise
     except ValueError as error:
         raise DecodeError(f"{_at(where)}{error}") from error
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _decode_union(options: tuple[Any, ...], value: Any, where: str) -> Any:

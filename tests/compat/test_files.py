@@ -128,7 +128,7 @@ def test_published_tables_follow_from_their_records(file: Path) -> None:
     folder = RESULTS / compared["env"]
     records = [read_record(path) for path in sorted(folder.glob("*-seed*/icl.json"))]
     own = {row.label: row for row in method_table(records) if row.env == compared["env"]}
-    assert own.keys() == compared["methods"].keys()
+    assert own.keys() >= compared["methods"].keys()
     for name, before in compared["methods"].items():
         now = json.loads(json.dumps(row_json(own[name])))
         published, found = numbers(translated(before, now)), numbers(now)

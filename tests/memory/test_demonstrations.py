@@ -18,6 +18,9 @@ from radt.agent import ActionRule, Agent, Target
 from radt.checkpoint import save_checkpoint
 from radt.envs import SUITES
 from radt.envs.suite import Oracle, TaskSuite
+from radt.experiments import weights as weights_room
+from radt.experiments.demonstrations import SHOWN, ask
+from radt.experiments.experiment import Weights
 from radt.icl import in_context_learning
 from radt.loading import Loaded
 from radt.memory.demonstrations import (
@@ -32,8 +35,6 @@ from radt.memory.folder.store import FolderStore
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
 from radt.methods import Method
-from radt.runs import demonstrations as experiment
-from radt.runs import questions
 from tests.contracts.method import build_method, card_of, toy_dataset
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -192,13 +193,13 @@ def test_exploring_ends_only_where_a_solution_is_known(method: Method) -> None:
 
 
 def test_the_experiment_measures_every_k(method: Method, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(questions, "SUITES", {"toy-grid": TOY_GRID})
+    monkeypatch.setattr(weights_room, "SUITES", {"toy-grid": TOY_GRID})
     card = replace(card_of(method, "ra-dt"), env="toy-grid")
     save_checkpoint(tmp_path / "model.safetensors", method, card)
     out = tmp_path / "out.json"
-    experiment.main((tmp_path,), episodes=(0, 1), trials=2, out=out)
+    ask([Weights("toy-grid", "ra-dt", tmp_path)], out)
     lines = json.loads(out.read_text())["measured"]
-    assert [(line["episodes"], line["noise"]) for line in lines] == [(0, 0.0), (1, 0.0), (1, 0.2)]
+    assert [(line["episodes"], line["noise"]) for line in lines] == list(SHOWN)
     assert lines[0]["entries"] == 0 < lines[1]["entries"]
     assert lines[1]["shown_return"] == lines[1]["optimum"]
 

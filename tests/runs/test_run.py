@@ -89,7 +89,7 @@ def test_embeddings_are_those_of_the_trials_and_not_of_measuring(
         return measured(run, method)
 
     monkeypatch.setattr(evaluation, "measured", watched)
-    result = run_whole(Run(small_config("ra-dt-lm"), tmp_path, threads=1))
+    result = run_whole(Run(small_config("ra-dt-lm", "evaluate.controls=[]"), tmp_path, threads=1))
     assert [result["embeddings"]] == counts
     trained = result["embeddings_of_training"]
     assert isinstance(trained, dict)
@@ -99,7 +99,8 @@ def test_embeddings_are_those_of_the_trials_and_not_of_measuring(
 def test_the_log_tells_of_every_phase(finished: tuple[Run, dict[str, object]]) -> None:
     log = finished[0].out / "log.jsonl"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert {line["phase"] for line in lines} == {"embedder", "prepare", "train", "evaluate"}
+    phases = {"embedder", "prepare", "train", "evaluate", "evaluate erased"}
+    assert {line["phase"] for line in lines} == phases
     assert [line["step"] for line in lines if "trial_1" in line] == [3, 6]
     assert any("mean_return" in line for line in lines)
 

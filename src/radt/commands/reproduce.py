@@ -46,14 +46,13 @@ class ReproduceVerb(EngineVerb):
     """Where runs work (default: runs, at other budgets than laptop runs/BUDGET)."""
     results: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
     """Where records are kept (default: results, at other budgets OUT/results)."""
-    table: bool = False  # run nothing; write the result of what is published
+    table: bool = False  # run nothing; draw and write the result of what is published
     dry_run: bool = False  # only say what is left, how long it takes and how much it writes
 
     def execute(self) -> None:
         """List, plan or run."""
         from radt.commands.reproduce_work import Worker, listed, planned
         from radt.experiments import EXPERIMENTS
-        from radt.experiments.reproduce import write_result
 
         where = self._where()
         if self.name is None:
@@ -70,7 +69,7 @@ class ReproduceVerb(EngineVerb):
             for one in experiments:
                 if self.name == ALL and where.budget not in one.budgets:
                     continue
-                results.append(write_result(one, where) if self.table else worker.reproduce(one))
+                results.append(worker.draw(one) if self.table else worker.reproduce(one))
         self._answer(results, worker.failed, where)
 
     def _where(self) -> Where:

@@ -22,6 +22,7 @@ from radt.experiments.reproduce import (
     Place,
     Where,
     answers_of,
+    comparisons,
     config_at,
     cost,
     missing_weights,
@@ -58,6 +59,15 @@ class Worker:
             if fresh and experiment.name in EXPERIMENTS[name].weights_of:
                 self._ask_anew(EXPERIMENTS[name], fresh)
         return result
+
+    def draw(self, experiment: Experiment) -> dict[str, Any]:
+        """Run nothing; draw what is published, and write the result."""
+        if experiment.kind == "compare":
+            drawn = {one.published: one for one in comparisons(experiment, self.where)}
+            for folder, comparison in drawn.items():
+                if any(folder.glob(f"*-seed*/{RESULT}")):
+                    write_table(comparison)
+        return write_result(experiment, self.where)
 
     def _finish(self, experiment: Experiment) -> set[Path]:
         """Finish the runs of an experiment, and return where the new ones are published."""

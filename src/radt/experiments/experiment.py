@@ -11,11 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from radt.action_rules import RULES
 from radt.config import Budget
 from radt.errors import RadtError
+from radt.methods.controls import CONTROLS
 from radt.registry import Registry
 from radt.variants import Variant, laid, variant
 
+ERASED = CONTROLS[0]
 Row = dict[str, Any]  # one row of `result.json`
 Kind = Literal["compare", "reuse", "tune", "data"]
 Word = Literal["holds", "does not", "not reachable", "open"]
@@ -45,6 +48,8 @@ class Study:
     seeds: int = 3
     sets: tuple[str, ...] = ()  # values that are the same for all rows, as a.b=c
     smoke: Mapping[str, Any] = field(default_factory=dict)  # laid over its rows in a smoke test
+    rules: tuple[str, ...] = RULES  # that the weights are evaluated under in the same job
+    controls: tuple[str, ...] = CONTROLS  # and with what their policy may read instead
     wall_minutes: float | None = None  # equal time of training instead of equal updates
 
     @property
@@ -57,7 +62,9 @@ class Study:
         if budget != "smoke":
             return self
         rows = [replace(row, overrides=laid(row.overrides, self.smoke)) for row in self.variants]
-        return replace(self, rows=tuple(rows), seeds=1, wall_minutes=None)
+        return replace(
+            self, rows=tuple(rows), seeds=1, wall_minutes=None, rules=(), controls=(ERASED,)
+        )
 
     def only(self, *rows: str) -> Study:
         """Choose the runs of some rows whose weights are kept: those of seed 0."""

@@ -69,11 +69,17 @@ def comparison_of(study: Study, where: Where) -> Comparison:
         methods=study.rows,
         seeds=where.seeds or study.seeds,
         budget=where.budget,
-        sets=study.sets,
+        sets=(*study.sets, *(() if tunes else evaluated(study))),
         out=where.out / "tune" if tunes else where.out,
         results=where.out / "tuned" if tunes else where.results,
         wall_minutes=study.wall_minutes,
     )
+
+
+def evaluated(study: Study) -> tuple[str, ...]:
+    """Say which further evaluations belong to a run, as values of its config."""
+    asked = {"rules": study.rules, "controls": study.controls}
+    return tuple(f"evaluate.{name}={json.dumps(values)}" for name, values in asked.items())
 
 
 def comparisons(experiment: Experiment, where: Where) -> list[Comparison]:

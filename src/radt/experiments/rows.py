@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radt.action_rules import ActionRule, rule_name
 from radt.config import TRAINING_TASKS
-from radt.experiments.experiment import Row
+from radt.decode import decode
+from radt.envs.suite import SUITES
+from radt.experiments.experiment import ERASED, Row
 from radt.metrics import (
     Estimate,
     estimate,
@@ -18,10 +21,9 @@ from radt.metrics import (
     return_after_success,
     solved_by,
 )
-from radt.plots.records import acts_by_rule
+from radt.plots.records import Record, acts_by_rule, label_of, success_above
 from radt.variants import ORDER, variant, variant_names
 
-Record = Mapping[str, Any]  # one `icl.json`
 BEFORE_REFERENCES = ORDER["nearest"] - 0.5  # where rows of experiments stand, as they come
 SHOWN_TRIALS = (1, 5, 10, 20, 40)
 
@@ -31,7 +33,7 @@ def scored(
     tasks: Sequence[int],
     optimum: float | None = None,
     erased: NDArray[np.float64] | None = None,  # the same with memories erased before each trial
-    success_above: float | None = None,
+    above: float | None = None,  # what a trial that succeeds exceeds
 ) -> Row:
     """Score returns; `improves` is None where memories were never erased."""
     rng, late = np.random.default_rng(0), late_score(returns)  # every row by the same resamples
@@ -51,7 +53,7 @@ def scored(
         "normalised": None if not optimum else score.mean / optimum,
         "trials": int(returns.shape[2]),
         "at_trial": {str(n): float(returns[:, :, n - 1].mean()) for n in shown},
-        **_success(returns, success_above, shown),
+        **_success(returns, above, shown),
         "per_task": dict(zip(map(str, tasks), late.mean(axis=0).tolist(), strict=True)),
     }
 
@@ -98,13 +100,16 @@ def _rows_of_label(same: Sequence[Record]) -> Iterator[tuple[Row, Row]]:
     yield _row(same, str(first["env"]), tasks, rule_of(first))
     for place in first.get("variants", {}):
         parts = [{**record, "controls": {}, **record["variants"][place]} for record in same]
-        if place == TRAINING_TASKS:
-            known = [{**part, "tasks": list(range(len(part["returns"])))} for part in parts]
-            yield _row(known, str(first["env"]), "train", rule_of(first))
-        else:
+        if place in SUITES.names():
             yield _row(parts, place, tasks, rule_of(first))
+        else:  # other tasks of the same suite; records do not number them
+            known = [{**part, "tasks": list(range(len(part["returns"])))} for part in parts]
+            split = "train" if place == TRAINING_TASKS else place
+            yield _row(known, str(first["env"]), split, rule_of(first))
     for rule in first.get("rules", {}):
-        parts = [{**r, "controls": {}, **r["rules"][rule]} for r in same if rule in r["rules"]]
+        parts = [
+            {**r, "controls": {}, **r["rules"][rule]} for r in same if rule in r.get("rules", {})
+        ]
         yield _row(parts, str(first["env"]), tasks, rule)
 
 
@@ -119,19 +124,25 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
         "condition": "",
         "seeds": len(parts),
     }
-    wiped = [part.get("controls", {}).get("erased", {}).get("returns") for part in parts]
-    return named, scored(
+    controls = {
+        name: np.array([part["controls"][name]["returns"] for part in parts], dtype=np.float64)
+        for name in first.get("controls") or {}
+        if all(name in part["controls"] for part in parts)
+    }
+    row = scored(
         np.array([part["returns"] for part in parts], dtype=np.float64),
         first["tasks"],
         mean_or_none(first["optimum"]),
-        None if None in wiped else np.array(wiped, dtype=np.float64),
-        first.get("success_above", first.get("solved_above", 0.0)),
+        controls.get(ERASED),
+        success_above(first),
     )
+    return named, {**row, "controls": {n: control_row(found) for n, found in controls.items()}}
 
 
-def label_of(record: Record) -> str:
-    """Return the row that a record belongs to; older ones name only their method."""
-    return str(record.get("label", record["method"]))
+def control_row(returns: NDArray[np.float64]) -> Row:
+    """Score the same weights under a control, [seed, task, trial]."""
+    score = estimate(late_score(returns), np.random.default_rng(0))
+    return {"score": score.mean, "ci95": bounds(score)}
 
 
 def method_of(record: Record) -> str:
@@ -142,16 +153,9 @@ def method_of(record: Record) -> str:
 
 def rule_of(record: Record) -> str:
     """Name the action rule of a record; older ones give only its numbers."""
-    return str(record["rule"]) if "rule" in record else rule_name(record.get("action_rule", {}))
-
-
-def rule_name(rule: Mapping[str, Any]) -> str:
-    """Name a rule by its numbers."""
-    if rule.get("explore_temperature") is not None:
-        return "explore-exploit"
-    if rule.get("temperature", 1.0) != 1.0 or rule.get("nucleus") is not None:
-        return "other"
-    return {None: "paper", 2: "authors"}.get(rule.get("keep_best"), "other")
+    if "rule" in record:
+        return str(record["rule"])
+    return rule_name(decode(ActionRule, record.get("action_rule", {})), method_of(record))
 
 
 def mean_or_none(values: Sequence[float | None]) -> float | None:

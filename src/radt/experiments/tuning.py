@@ -18,7 +18,8 @@ import numpy as np
 from radt.config import RunConfig
 from radt.errors import RadtError
 from radt.experiments.experiment import Experiment, Row, Study, add
-from radt.experiments.rows import Record, label_of, rule_of, scored
+from radt.experiments.rows import rule_of, scored
+from radt.plots.records import Record, label_of, success_above
 from radt.runs.compare import any_config
 from radt.runs.run import conflicts
 from radt.variants import arm
@@ -109,8 +110,7 @@ def note_try(results: Path, record: Record) -> dict[str, Any]:
 
 def _line(record: Record, place: str, part: Mapping[str, Any]) -> dict[str, Any]:
     returns = np.array([part["returns"]], dtype=np.float64)  # [1, task, trial]
-    above = record.get("success_above", record.get("solved_above"))
-    row = scored(returns, range(returns.shape[1]), success_above=above)
+    row = scored(returns, range(returns.shape[1]), above=success_above(record))
     return {
         "env": record["env"],
         "label": label_of(record),

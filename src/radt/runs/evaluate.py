@@ -106,10 +106,12 @@ def lacking(run: Run, path: Path) -> bool:
     """Tell whether a record lacks rules or controls that its weights, still there, can answer."""
     if not (run.out / CHECKPOINT).exists():
         return False
-    record, asked = json.loads(path.read_text(encoding="utf-8")), run.config.evaluate
-    known = {*record["config"].get("evaluate", {}).get("controls", ())}
-    rules = {*record["config"].get("evaluate", {}).get("rules", ())}
-    return not (known >= {*asked.controls} and rules >= {*asked.rules})
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))["config"]["evaluate"]
+        known = {*before.get("controls", ()), *before.get("rules", ())}
+    except (ValueError, LookupError, TypeError):  # whoever reads it next says that it is damaged
+        return False
+    return not known >= {*run.config.evaluate.controls, *run.config.evaluate.rules}
 
 
 def returns_of_data(run: Run) -> dict[str, float] | None:

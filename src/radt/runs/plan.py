@@ -119,8 +119,9 @@ def _evaluate(run: Run, method: Method) -> Phase:
     config, suite = run.config, run.suite
     tasks = len(run.tasks[1])
     asked = config.evaluate
-    erased = "erased" in asked.controls
-    places = 1 + len(asked.also_on) + len(asked.controls) + len(asked.rules) * (1 + erased)
+    controls = len(asked.controls) if METHODS[config.method].embeds else min(1, len(asked.controls))
+    rules = len(asked.rules) * (2 if controls else 1)  # each with memories erased as well
+    places = 1 + len(asked.also_on) + controls + rules
     steps = config.evaluate.trials * suite.spaces.horizon * places
     each = MEASURED["act_overhead_seconds"]
     if "policy" in method.networks:

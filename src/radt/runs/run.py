@@ -37,7 +37,7 @@ from radt.version import code_version
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
 THREADS = "choices.json"  # an old name: once it held more
-BESIDE = ("rules", "controls")  # that are evaluated with the same weights
+FURTHER = ("rules", "controls")
 INTERVALS = ("evaluate_every", "log_every", "save_every")
 
 
@@ -131,10 +131,15 @@ def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
 
 
 def outcome_values(config: dict[str, Any]) -> dict[str, Any]:
-    """Leave out of a config's values what decides nothing: how often one looks, and what beside."""
-    learn = {name: value for name, value in config["learn"].items() if name not in INTERVALS}
-    evaluate = {name: value for name, value in config["evaluate"].items() if name not in BESIDE}
-    return config | {"learn": learn, "evaluate": evaluate}
+    """Leave out of a config's values what decides nothing about its returns.
+
+    That is how often one looks, logs and saves, and what else the weights are evaluated under.
+    """
+    kept = {
+        part: {name: value for name, value in config[part].items() if name not in unused}
+        for part, unused in (("learn", INTERVALS), ("evaluate", FURTHER))
+    }
+    return config | kept
 
 
 def _tested_on_data(config: RunConfig) -> bool:
