@@ -18,8 +18,7 @@ from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, ret
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.store import DatasetStore
 from radt.methods.method import Progress
-from radt.methods.transforms import truncate_chunks
-from radt.methods.windows import up_to
+from radt.methods.windows import Windows, up_to
 from radt.trajectory import Batch, Retrieval
 
 EMBED_AT_ONCE = 128  # what a batch of prefixes goes through stays in the cache of a CPU
@@ -42,6 +41,16 @@ class RetrievalTraining:
     query_offsets: tuple[int, ...] | None = None  # ask only so far behind an entry's step
     truncated_chunks: float = 0.0  # share that ends with an early reward (see transforms.py)
     start_chunks: bool = False  # only chunks from the start of an episode
+
+
+def check_query_offsets(offsets: tuple[int, ...] | None, context_len: int) -> None:
+    """Refuse steps behind an entry that belong to the next one."""
+    if offsets is None or (0 in offsets and all(0 <= step < context_len for step in offsets)):
+        return
+    raise ValueError(
+        f"query_offsets are steps behind an entry, 0 among them and all below context_len="
+        f"{context_len}; got {offsets}"
+    )
 
 
 class TrainingMemory:
@@ -82,6 +91,19 @@ class TrainingMemory:
         """Whether any window asks late enough in its episode to be searched for."""
         return self.config.retrieve_every != 0 or self.training.min_length == 0
 
+    def draw_query_steps(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw the step p of each window's query, [B], as an agent would make one."""
+        config, offsets = self.config, self.training.query_offsets
+        if config.retrieve_every == 0:
+            return np.zeros_like(windows.start)
+        step = rng.integers(windows.start, windows.stop)
+        if offsets is None:
+            return step // config.retrieve_every * config.retrieve_every
+        entry = step // config.context_len * config.context_len
+        known = np.array(sorted(offsets), dtype=np.int64)
+        latest: NDArray[np.int64] = known[np.searchsorted(known, step - entry, side="right") - 1]
+        return entry + latest
+
     def retrieve_for(
         self, episode: NDArray[np.int64], query_step: NDArray[np.int64], rng: np.random.Generator
     ) -> Batch:
@@ -97,9 +119,7 @@ class TrainingMemory:
             chosen[torch.from_numpy(~short)] = found.chosen
         unseen = torch.from_numpy(rng.random(len(episode)) < self.training.context_dropout)
         chosen[unseen] = -1
-        chunks = self.store.chunks(chosen)
-        share = self.training.truncated_chunks
-        return truncate_chunks(chunks, rng.random(len(episode)) < share, rng) if share else chunks
+        return self.store.chunks(chosen)
 
     def search(self, queries: Queries, own_task_only: bool = False) -> Retrieval:
         """Retrieve (Eq. 3) and reweight (Eq. 4, 5)."""
