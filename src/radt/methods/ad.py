@@ -25,7 +25,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.transforms import check_translate, transforms_of
+from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials, last_real
 from radt.methods.windows import WindowOptions, WindowSampler, check_share, whole_episodes
 from radt.model.policy import (
@@ -74,7 +74,7 @@ class AD:
 
     def __init__(self, spaces: TaskSpaces, options: ADOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
-        check_translate(options.translate, spaces)
+        check_transforms(options, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, episodes=2)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 

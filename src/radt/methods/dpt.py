@@ -27,7 +27,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.transforms import check_translate, transforms_of
+from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import (
     WindowOptions,
@@ -85,7 +85,7 @@ class DPT:
     def __init__(self, spaces: TaskSpaces, options: DPTOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
         self.oracle: Oracle | None = None  # whose actions are learned; None: those of the data
-        check_translate(options.translate, spaces)
+        check_transforms(options, spaces)
         self.set_size = options.set_size or 2 * spaces.horizon
         self.policy = SetPolicy(spaces, options.model, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}

@@ -15,7 +15,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.decision_cache import MovingWindow, check_window_step
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.transforms import check_translate, transforms_of
+from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
@@ -53,7 +53,7 @@ class DT:
 
     def __init__(self, spaces: TaskSpaces, options: DTOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
-        check_translate(options.translate, spaces)
+        check_transforms(options, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 

@@ -30,7 +30,7 @@ from radt.methods.training_memory import (
     TrainingMemory,
     check_query_offsets,
 )
-from radt.methods.transforms import ChunkOptions, check_translate, held_chunks, transforms_of
+from radt.methods.transforms import ChunkOptions, check_transforms, held_chunks, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
@@ -78,7 +78,7 @@ class RADT:
         embedder: Embedder,
     ) -> None:
         self.spaces, self.options, self.embedder = spaces, options, embedder
-        check_translate(options.translate, spaces)
+        check_transforms(options, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:

@@ -70,6 +70,12 @@ def transforms_of(options: WindowOptions, dataset: Dataset) -> Transform:
     return partial(_one_after_the_other, found)
 
 
+def check_transforms(options: WindowOptions, spaces: TaskSpaces) -> None:
+    """Refuse to shift states that are no cells."""
+    if options.translate and spaces.state.kind != "discrete":
+        raise ValueError("only discrete states can be translated; leave out options.translate")
+
+
 def _one_after_the_other(
     transforms: Sequence[Transform], examples: E, rng: np.random.Generator
 ) -> E:
@@ -134,12 +140,6 @@ def translate_states(
         (states.long() + by[:, None]).clamp_min(0).minimum(last).to(states.dtype)
         for states, _ in seen
     ]
-
-
-def check_translate(share: float, spaces: TaskSpaces) -> None:
-    """Refuse to shift states that are no cells."""
-    if share and spaces.state.kind != "discrete":
-        raise ValueError("only discrete states can be translated; leave out options.translate")
 
 
 def _to_subgoals(dataset: Dataset, examples: Any, rng: np.random.Generator) -> Any:
