@@ -33,7 +33,7 @@ from radt.methods.training_memory import (
 from radt.methods.transforms import ChunkOptions, check_transforms, held_chunks, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowSampler
-from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
+from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
@@ -114,8 +114,9 @@ class RADT:
 
     def loss(self, examples: RADTExamples) -> Tensor:
         """Predict the actions of the batch (Algorithm 2, line 10, Eq. 6) and compare (line 11)."""
-        predicted = self.policy(examples.recent, examples.retrieved)
-        return action_loss(predicted, examples.recent.actions, examples.targets, examples.valid)
+        recent, loss = examples.recent, self.policy.action_head.loss
+        predicted = self.policy(recent, examples.retrieved)
+        return loss(predicted, recent.actions, examples.targets, examples.valid)
 
     def actor(self, slots: int) -> RADTActor:
         """Put the method to work with empty memories."""
