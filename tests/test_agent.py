@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from radt.agent import ActionRule, Agent, Target
 from radt.icl import in_context_learning
+from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.trajectory import Trajectory
-from tests.contracts.method import OPTIONS, build_method
+from tests.contracts.method import build_method
 from tests.contracts.unequal import HORIZON, SPACES, Unequal, diaries, unequal_envs
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -166,7 +167,7 @@ def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_p
             agent.observe(0.0, step % HORIZON == HORIZON - 1, False)
         return agent.actor.kept()["tried"].numpy().copy()  # type: ignore
 
-    method = build_method("ra-dt", SPACES, {**OPTIONS["ra-dt"], "count_bonus": 5.0})
+    method = with_exploration(build_method("ra-dt", SPACES), ExplorationConfig(count_bonus=5.0))
     agent, other = (Agent(method, Target(5.0), seed=seed) for seed in (0, 1))
     tried = wander(agent, 3 * HORIZON)
     assert tried.sum() > 0

@@ -22,16 +22,10 @@ from torch import Tensor
 from radt.action_rules import ActionRule as ActionRule
 from radt.memory.identity import MemoryMismatchError, refuse_other
 from radt.memory.memory import Memory
+from radt.methods.back_off import exploring, packed, unpacked
 from radt.methods.method import Method, SavesState, UsesSharedMemory, head_of
 from radt.methods.trials import RunningTrials
-from radt.old_names import translated
 from radt.trajectory import Retrieval
-
-EXPLORED = (
-    "most_rewards",
-    "back_off",
-    "failures",
-)  # columns of trials
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,7 @@ class Agent:
         """
         if self._decided is None:
             return None
-        weights = self.rule.weigh(self._decided, self.trials.exploring(self._acting))
+        weights = self.rule.weigh(self._decided, exploring(self.trials, self._acting))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     @property
@@ -209,16 +203,18 @@ class Agent:
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come."""
         trials = self.trials
-        names = ("trial", "solved", *EXPLORED, "tasks_started")
-        progress = (*(getattr(trials, name) for name in names[:-1]), self._tasks_started)
-        tensors = [torch.from_numpy(column) for column in progress]
+        progress = {
+            "trial": torch.from_numpy(trials.trial),
+            "solved": torch.from_numpy(trials.solved),
+            "rewards_of_trials": packed(trials.rewards_of_trials),
+            "tasks_started": torch.from_numpy(self._tasks_started),
+        }
         kept = self.actor.kept() if isinstance(self.actor, SavesState) else {}
-        owner = dict(zip(names, tensors, strict=True)) | kept
-        self._needs_memory().save(Path(path), owner)
+        self._needs_memory().save(Path(path), progress | kept)
 
     def load(self, path: str | Path) -> None:
         """Replace the memory by one that an agent with as many slots saved, and go on there."""
-        progress = translated(self._needs_memory().load(Path(path)), EXPLORED)
+        progress = self._needs_memory().load(Path(path))
         if len(progress.get("trial", ())) != self.slots:
             raise MemoryMismatchError(
                 f"{path} was not saved by an agent of {self.slots} slots; build an agent with as "
@@ -228,8 +224,7 @@ class Agent:
             self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
-        for name in EXPLORED:  # older files do not tell
-            getattr(self.trials, name)[:] = progress.get(name, torch.zeros(self.slots)).numpy()
+        self.trials.rewards_of_trials = unpacked(progress, self.slots)
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True
         self._dummy[:] = False
@@ -280,7 +275,7 @@ class Agent:
         if self.method.spaces.action.kind == "discrete":
             self._decided = decided
         uniform = self.trials.noise[slots, self.trials.step[slots]]  # [B, 1] or [B, action_size]
-        return self.head.choose(decided, self.rule, uniform, self.trials.exploring(slots))
+        return self.head.choose(decided, self.rule, uniform, exploring(self.trials, slots))
 
     def _check(self, states: NDArray[Any]) -> None:
         expected = (self.slots, *self.method.spaces.state.shape)

@@ -21,7 +21,8 @@ from radt.learn import LearnConfig
 from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
 from radt.methods.controls import CONTROLS
-from radt.old_names import new_value, translated
+from radt.methods.exploration import ExplorationConfig
+from radt.old_names import moved, new_value, translated
 from radt.variants import Variant, resolved, variant, variant_names
 
 Budget = Literal["smoke", "laptop", "paper"]
@@ -71,6 +72,7 @@ class RunConfig:
     source: str = "ppo"  # what records the data
     collect: Any = field(default_factory=CollectConfig)  # the source's own dataclass
     learn: LearnConfig = field(default_factory=LearnConfig)
+    exploration: ExplorationConfig = field(default_factory=ExplorationConfig)  # while acting
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
     def __post_init__(self) -> None:
@@ -131,7 +133,7 @@ def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
     whole = _defaults(layers)  # so that a partly given record keeps the defaults of its place
     sources: dict[str, str] = {}
     for layer in layers:
-        values = _by_new_names(_rows_named(layer.values), whole)
+        values = _by_new_names(moved(_rows_named(layer.values), whole.get("options", {})), whole)
         _lay(whole, values)
         sources |= {path: layer.source for path in leaves(values)}
     config = from_json(whole)

@@ -10,8 +10,6 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 FIELDS: Mapping[str, str] = {  # options and columns of files: old name -> new name
-    "novelty": "count_bonus",
-    "restless": "revisit_penalty",
     "renamed": "translate",
     "legs": "subgoals",
     "erase_loops": "loop_erased",
@@ -27,6 +25,12 @@ FIELDS: Mapping[str, str] = {  # options and columns of files: old name -> new n
     "chances": "probabilities",
     "found_by": "solved_by",
     "after_finding": "return_after_success",
+}
+MOVED: Mapping[str, str] = {  # options of one method once, now around any: old name -> new path
+    "novelty": "exploration.count_bonus",
+    "restless": "exploration.revisit_penalty",
+    "count_bonus": "exploration.count_bonus",
+    "revisit_penalty": "exploration.revisit_penalty",
 }
 VALUES: Mapping[str, Mapping[str, str]] = {  # what fields hold: field -> old value -> new value
     "utility": {"way": "aligned-return"},
@@ -47,6 +51,22 @@ def translated(values: Mapping[str, Any], known: Container[str]) -> dict[str, An
             if FIELDS.get(name, name) in known:
                 name = FIELDS[name]
         now[name] = new_value(name, value)
+    return now
+
+
+def moved(values: Mapping[str, Any], options: Container[str]) -> dict[str, Any]:
+    """Put values of a config where they are now, unless the method's own options have their names.
+
+    What is said at the new place counts.
+    """
+    said = values.get("options")
+    if not isinstance(said, Mapping):
+        return dict(values)
+    away = {name for name in said if name in MOVED and name not in options}
+    now: dict[str, Any] = {**values, "options": {n: v for n, v in said.items() if n not in away}}
+    for name in away:
+        group, _, field = MOVED[name].partition(".")
+        now[group] = {field: said[name], **now.get(group, {})}
     return now
 
 

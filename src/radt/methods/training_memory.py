@@ -26,8 +26,7 @@ from radt.methods.training_contexts import (
     draw_from_own_task,
     draw_of_equal_return,
 )
-from radt.methods.transforms import truncate_chunks
-from radt.methods.windows import check_share, up_to
+from radt.methods.windows import Windows, check_share, up_to
 from radt.trajectory import Batch, Retrieval
 
 LOG = logging.getLogger(__name__)
@@ -83,6 +82,16 @@ def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     return float(np.corrcoef(one, other)[0, 1]) if varies else 0.0
 
 
+def check_query_offsets(offsets: tuple[int, ...] | None, context_len: int) -> None:
+    """Refuse steps behind an entry that belong to the next one."""
+    if offsets is None or (0 in offsets and all(0 <= step < context_len for step in offsets)):
+        return
+    raise ValueError(
+        f"query_offsets are steps behind an entry, 0 among them and all below context_len="
+        f"{context_len}; got {offsets}"
+    )
+
+
 class TrainingMemory:
     """Every sub-trajectory of a dataset, ready to be retrieved for its windows."""
 
@@ -127,13 +136,26 @@ class TrainingMemory:
         late = self.config.retrieve_every != 0 or self.training.min_length == 0
         return late and self.training.contexts == "retrieved"
 
+    def draw_query_steps(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the step of each window's query, [B]: its last one, or one that an agent asks at."""
+        config, offsets = self.config, self.training.query_offsets
+        if config.retrieve_every == 0:
+            return np.zeros_like(windows.start)
+        if not self.training.asks_by_prefix:
+            return windows.stop - 1
+        step = rng.integers(windows.start, windows.stop)
+        if offsets is None:
+            return step // config.retrieve_every * config.retrieve_every
+        entry = step // config.context_len * config.context_len
+        known = np.array(sorted(offsets), dtype=np.int64)
+        latest: NDArray[np.int64] = known[np.searchsorted(known, step - entry, side="right") - 1]
+        return entry + latest
+
     def retrieve_for(
         self, episode: NDArray[np.int64], query_step: NDArray[np.int64], rng: np.random.Generator
     ) -> Batch:
         """Return the chunks for queries asked at a step of each episode, [B, k * 2C]."""
-        chunks = self.store.chunks(self.choose_for(episode, query_step, rng))
-        share = self.training.truncated_chunks
-        return truncate_chunks(chunks, rng.random(len(episode)) < share, rng) if share else chunks
+        return self.store.chunks(self.choose_for(episode, query_step, rng))
 
     def choose_for(
         self, episode: NDArray[np.int64], query_step: NDArray[np.int64], rng: np.random.Generator

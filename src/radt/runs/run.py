@@ -29,6 +29,7 @@ from radt.errors import RunError as RunError
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
+from radt.methods.exploration import with_exploration
 from radt.old_names import old_value, with_old_names
 from radt.runs.presets import changed, in_flags, usual_recipe
 from radt.track import JsonLines, Sink, Tracker
@@ -211,6 +212,7 @@ def build_for(run: Run) -> Method:
     method = build_method(
         config.method, spaces, config.options, config.embedder, config.seed, config.embedder_name
     )
+    method = with_exploration(method, config.exploration)
     method.name = config.label or config.method
     to_device(method, run.device)
     return method
@@ -259,4 +261,5 @@ def describe(run: Run) -> Card:
         tasks=run.tasks[0],
         label=config.label,
         task_targets=target.of_tasks,
+        exploration=config.exploration,
     )
