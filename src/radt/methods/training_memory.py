@@ -137,7 +137,7 @@ class TrainingMemory:
         return late and self.training.contexts == "retrieved"
 
     def draw_query_steps(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the step of each window's query, [B]: its last one, or one that an agent asks at."""
+        """Return the step of each window's query, [B]: its last, or one that an agent asks at."""
         config, offsets = self.config, self.training.query_offsets
         if config.retrieve_every == 0:
             return np.zeros_like(windows.start)
