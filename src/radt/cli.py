@@ -39,6 +39,7 @@ class Menu:
 
     text: str
     verbs: Mapping[str, type[Verb] | Menu]
+    usual: type[Verb] | None = None  # what no further word asks for; None: to see the menu
 
 
 MENU = Menu(
@@ -97,7 +98,11 @@ An environment, embedder or method of your own, each in one file that registers 
         "hub": Menu(
             "Share runs and datasets: push, pull.", {"push": hub.PushVerb, "pull": hub.PullVerb}
         ),
-        "envs": envs_config.EnvsVerb,
+        "envs": Menu(
+            "List the environments, or check one of your own.",
+            {"check": envs_config.CheckVerb},
+            usual=envs_config.EnvsVerb,
+        ),
         "config": Menu(
             "Look at configs: show, diff.",
             {"show": envs_config.ShowVerb, "diff": envs_config.DiffVerb},
@@ -129,6 +134,8 @@ def parse(words: Sequence[str], menu: Menu = MENU, name: str = "radt") -> Verb:
     if chosen is None:
         if words and not words[0].startswith("-"):
             raise UnknownNameError("verb", words[0], list(menu.verbs))
+        if menu.usual is not None:
+            return tyro.cli(menu.usual, prog=name, args=words, config=STYLE)
         return show_menu(words or ["--help"], menu, name)
     return tyro.cli(chosen, prog=f"{name} {words[0]}", args=spread_sets(words[1:]), config=STYLE)
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 StateKind = Literal["discrete", "vector", "image", "encoded"]
 ActionKind = Literal["discrete", "continuous"]
+
+
+def _refuse_unknown(noun: str, kind: str, known: tuple[str, ...]) -> None:
+    if kind not in known:
+        raise ValueError(f"there are no {kind!r} {noun}; choose among {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class StateSpace:
     bins: tuple[int, ...] = ()  # discrete: how many values each coordinate takes
 
     def __post_init__(self) -> None:
+        _refuse_unknown("states", self.kind, get_args(StateKind))
         if self.kind == "discrete" and len(self.bins) != math.prod(self.shape):
             raise ValueError(f"{len(self.bins)} bins given for {math.prod(self.shape)} coordinates")
         if self.kind == "image" and len(self.shape) != 3:
@@ -48,6 +54,9 @@ class ActionSpace:
     kind: ActionKind
     size: int  # discrete: number of actions; continuous: number of dimensions
 
+    def __post_init__(self) -> None:
+        _refuse_unknown("actions", self.kind, get_args(ActionKind))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one action."""
@@ -57,6 +66,12 @@ class ActionSpace:
     def dtype(self) -> np.dtype[np.generic]:
         """How an action is stored."""
         return np.dtype(np.uint8 if self.kind == "discrete" else np.float32)
+
+    def random(self, rng: np.random.Generator) -> Any:
+        """Draw an action uniformly."""
+        if self.kind == "discrete":
+            return rng.integers(self.size)
+        return rng.uniform(-1.0, 1.0, self.shape).astype(np.float32)
 
 
 @dataclass(frozen=True)
