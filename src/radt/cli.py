@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,7 +29,7 @@ from radt.commands import (
     runs,
 )
 from radt.commands.flags import Verb, say
-from radt.errors import RadtError, RunError
+from radt.errors import RadtError, RadtWarning, RunError
 from radt.registry import UnknownNameError
 from radt.version import released
 
@@ -180,6 +181,14 @@ def refuse_empty(words: Sequence[str]) -> None:
             raise RunError(f"what follows {flag or before} is empty; say what is meant there")
 
 
+def show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Show a warning that is written for the user as a line; others say where they come from."""
+    if issubclass(category, RadtWarning):
+        say(f"warning: {message}", "yellow")
+    else:
+        say(warnings.formatwarning(message, category, *place[:2]).rstrip())
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: 0, 2 for a mistake, 130 after Ctrl-C."""
     debugging = bool(os.environ.get("RADT_DEBUG"))
@@ -191,7 +200,9 @@ def main(words: Sequence[str] | None = None) -> int:
         refuse_empty(words)
         verb = parse(words)
         verb.common.prepare()
-        verb.execute()
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            verb.execute()
     except KeyboardInterrupt:
         if debugging:
             raise

@@ -7,6 +7,10 @@ class RadtError(Exception):
     """Something that the user can mend; the message says how, so no traceback is shown."""
 
 
+class RadtWarning(UserWarning):
+    """Something that the user should know; the message says what can be done about it."""
+
+
 class RunError(RadtError, ValueError):
     """A run that cannot be started as asked; the message says what to do."""
 

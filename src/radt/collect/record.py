@@ -10,6 +10,7 @@ import dataclasses
 import json
 import shutil
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,13 @@ from radt.collect.source import (
 )
 from radt.data import Manifest, read_manifest, write_history, write_manifest
 from radt.data.manifest import MANIFEST
-from radt.decode import differences
+from radt.decode import differences, leaves
 from radt.engine import Engine, LocalEngine
 from radt.envs.suite import SAID_OF_ITSELF, TaskSuite
+from radt.errors import RadtWarning
 from radt.files import atomic_write, locked, remove_leftovers
 from radt.old_names import translated
+from radt.registry import plugin_changes, plugins_behind
 from radt.track import Tracker
 from radt.version import code_version
 
@@ -93,6 +96,8 @@ def collection_plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict
         "source": source,
         "config": _without_news(dataclasses.asdict(options)),
     }
+    if files := plugins_behind((suite.name, source, *leaves(content["config"]).values())):
+        content["plugins"] = files
     plain: dict[str, Any] = json.loads(json.dumps(_without_news(content)))
     return plain
 
@@ -158,6 +163,13 @@ def _is_finished(folder: Path, content: dict[str, Any]) -> bool:
             f"{folder} holds a finished dataset with another configuration "
             f"({'; '.join(differences(have, want))}); choose another folder, or delete this one"
         )
+    if changed := plugin_changes(manifest.plugins, content.get("plugins", {})):
+        warnings.warn(
+            f"{folder} was recorded with another version of {', '.join(changed)}; where the change "
+            "matters to the data, delete the folder and collect again",
+            RadtWarning,
+            stacklevel=3,
+        )
     return True
 
 
@@ -202,5 +214,6 @@ def _write(
             code_version=code_version(),
             files=tuple(files),
             wall_seconds=recorded.seconds + time.perf_counter() - begun,
+            plugins=content.get("plugins", {}),
         ),
     )
