@@ -186,7 +186,7 @@ def roll(suite: TaskSuite, task: int, episode: int, seed: int) -> Trajectory:
     state, _ = env.reset(seed=int(rng.integers(2**31)))
     over = False
     while not over:
-        action = suite.spaces.action.random(rng)
+        action = suite.spaces.action.sample(1, rng)[0]
         next_state, reward, terminated, truncated, _ = env.step(action)
         steps.append((state, action, float(reward)))
         state, over = next_state, terminated or truncated

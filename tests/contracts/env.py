@@ -61,7 +61,7 @@ def check_vec_equals_single(
     rng = np.random.default_rng(0)
     assert_same(ours.reset(seed=7), reference.reset(seed=7))
     for step in range(steps):
-        actions = np.stack([suite.spaces.action.random(rng) for _ in tasks])
+        actions = suite.spaces.action.sample(len(tasks), rng)
         result = ours.step(actions)
         assert_same(result, reference.step(actions))
         over = np.logical_or(result[2], result[3])
@@ -83,7 +83,7 @@ def check_slots_are_independent(suite: TaskSuite, task: int, steps: int) -> None
     rng = np.random.default_rng(1)
     assert np.array_equal(few.reset(seed=3)[0], many.reset(seed=3)[0][:2])
     for _ in range(steps):
-        actions = np.stack([suite.spaces.action.random(rng) for _ in range(5)])
+        actions = suite.spaces.action.sample(5, rng)
         for one, other in zip(few.step(actions[:2])[:4], many.step(actions)[:4], strict=True):
             assert np.array_equal(one, other[:2])
 
@@ -95,7 +95,7 @@ def check_returned_arrays_are_not_reused(suite: TaskSuite, task: int) -> None:
     kept.reset(seed=0)[0][:] = 0
     fresh.reset(seed=0)
     for _ in range(2 * suite.spaces.horizon + 3):
-        actions = np.stack([suite.spaces.action.random(rng) for _ in range(3)])
+        actions = suite.spaces.action.sample(3, rng)
         result, expected = kept.step(actions), fresh.step(actions)
         assert_same(result, expected)
         for array in result[:4]:

@@ -89,7 +89,7 @@ def with_another_future(
         array.copy() for array in (trajectory.actions, trajectory.rewards, trajectory.states)
     )
     for t in range(step, len(trajectory)):
-        actions[t] = suite.spaces.action.random(rng)
+        actions[t] = suite.spaces.action.sample(1, rng)[0]
         rewards[t] = rng.random()
     permuted = rng.permutation(np.arange(step + 1, len(trajectory)))
     states[step + 1 :] = states[permuted]

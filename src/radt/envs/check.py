@@ -204,7 +204,9 @@ def _walk(suite: TaskSuite, env: gym.Env[Any, Any], task: int) -> Iterator[tuple
         state, _ = env.reset(seed=seed)
         yield state, 0.0
         for _ in range(suite.spaces.horizon):
-            state, reward, terminated, truncated, _ = env.step(suite.spaces.action.random(rng))
+            state, reward, terminated, truncated, _ = env.step(
+                suite.spaces.action.sample(1, rng)[0]
+            )
             yield state, reward
             if terminated or truncated:
                 break
@@ -223,7 +225,7 @@ def horizon_problems(suite: TaskSuite, task: int) -> Problems:
         env.reset(seed=seed)
         over = False
         for _ in range(horizon):
-            *_, terminated, truncated, _ = env.step(suite.spaces.action.random(rng))
+            *_, terminated, truncated, _ = env.step(suite.spaces.action.sample(1, rng)[0])
             if over := bool(terminated or truncated):
                 break
         if not over:
@@ -255,7 +257,7 @@ def _play(suite: TaskSuite, task: int, seed: int, steps: int) -> list[Any]:
     rng, env = np.random.default_rng(seed), suite.make(task)
     log: list[Any] = [np.asarray(env.reset(seed=seed)[0]).tobytes()]
     for _ in range(steps):
-        state, reward, terminated, truncated, _ = env.step(suite.spaces.action.random(rng))
+        state, reward, terminated, truncated, _ = env.step(suite.spaces.action.sample(1, rng)[0])
         log.append((np.asarray(state).tobytes(), float(reward), bool(terminated), bool(truncated)))
         if terminated or truncated:
             log.append(np.asarray(env.reset()[0]).tobytes())
@@ -299,7 +301,7 @@ def vector_equals_single(suite: TaskSuite) -> Problems:
         if mode is AutoresetMode.DISABLED and over.any():
             for env in (ours, single):
                 env.reset(options={"reset_mask": over.copy()})
-        actions = np.stack([suite.spaces.action.random(rng) for _ in tasks])
+        actions = suite.spaces.action.sample(len(tasks), rng)
         results = ours.step(actions)[:4], single.step(actions)[:4]
         over = np.logical_or(results[1][2], results[1][3])
     ours.close()
@@ -357,7 +359,7 @@ def _earned(suite: TaskSuite, task: int) -> list[float]:
         env.reset(seed=seed)
         total = 0.0
         for _ in range(suite.spaces.horizon):
-            _, reward, terminated, truncated, _ = env.step(suite.spaces.action.random(rng))
+            _, reward, terminated, truncated, _ = env.step(suite.spaces.action.sample(1, rng)[0])
             total += float(reward)
             if terminated or truncated:
                 break

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from radt.action_rules import ActionRule, rule_name
 from radt.config import TRAINING_TASKS
 from radt.decode import decode
+from radt.envs.suite import SUITES
 from radt.experiments.experiment import ERASED, Row
 from radt.metrics import (
     Estimate,
@@ -20,7 +21,7 @@ from radt.metrics import (
     return_after_success,
     solved_by,
 )
-from radt.plots.records import Record, label_of, success_above
+from radt.plots.records import Record, acts_by_rule, label_of, success_above
 from radt.variants import ORDER, variant, variant_names
 
 BEFORE_REFERENCES = ORDER["nearest"] - 0.5  # where rows of experiments stand, as they come
@@ -99,13 +100,16 @@ def _rows_of_label(same: Sequence[Record]) -> Iterator[tuple[Row, Row]]:
     yield _row(same, str(first["env"]), tasks, rule_of(first))
     for place in first.get("variants", {}):
         parts = [{**record, "controls": {}, **record["variants"][place]} for record in same]
-        if place == TRAINING_TASKS:
-            known = [{**part, "tasks": list(range(len(part["returns"])))} for part in parts]
-            yield _row(known, str(first["env"]), "train", rule_of(first))
-        else:
+        if place in SUITES.names():
             yield _row(parts, place, tasks, rule_of(first))
+        else:  # other tasks of the same suite; records do not number them
+            known = [{**part, "tasks": list(range(len(part["returns"])))} for part in parts]
+            split = "train" if place == TRAINING_TASKS else place
+            yield _row(known, str(first["env"]), split, rule_of(first))
     for rule in first.get("rules", {}):
-        parts = [{**r, "controls": {}, **r["rules"][rule]} for r in same if rule in r["rules"]]
+        parts = [
+            {**r, "controls": {}, **r["rules"][rule]} for r in same if rule in r.get("rules", {})
+        ]
         yield _row(parts, str(first["env"]), tasks, rule)
 
 
@@ -116,7 +120,7 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
         "method": method_of(first),
         "env": env,
         "tasks": tasks,
-        "rule": rule,
+        "rule": rule if acts_by_rule({**first, "env": env}) else None,
         "condition": "",
         "seeds": len(parts),
     }

@@ -1,0 +1,70 @@
+"""Rows from records: one for each label, set of tasks and rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from radt.experiments.rows import rows_of
+
+ENV = "dark-room-10x10"
+
+
+def record(label: str, seed: int, level: float, **more: Any) -> dict[str, Any]:
+    return {
+        "env": ENV,
+        "label": label,
+        "method": "ra-dt",
+        "seed": seed,
+        "split": "final",
+        "tasks": [80, 81],
+        "returns": [[level] * 8, [level + 2] * 8],
+        "optimum": [10.0, 10.0],
+        "solved_above": 0.0,
+        "action_rule": {"temperature": 1.0},
+        **more,
+    }
+
+
+def test_rows_of_two_seeds_with_controls_rules_and_splits() -> None:
+    returns = {"returns": [[1.0] * 8, [1.0] * 8]}
+    more = {
+        "controls": {"erased": returns, "best-trial": returns},
+        "rules": {"authors": {**returns, "controls": {"erased": returns}}},
+        "variants": {
+            "training-tasks": {**returns, "optimum": [10.0, 10.0]},
+            "unseen": {**returns, "optimum": [10.0, 10.0]},
+            "dark-room-10x10-slip": {**returns, "optimum": [10.0, 10.0]},
+        },
+    }
+    rows = rows_of(
+        [record("ra-dt", seed, 4.0 + seed, **more) for seed in (1, 0)], tries={"ra-dt": 7}
+    )
+    assert [(row["env"], row["tasks"], row["rule"]) for row in rows] == [
+        (ENV, "eval", "paper"),
+        (ENV, "train", "paper"),
+        (ENV, "unseen", "paper"),
+        ("dark-room-10x10-slip", "eval", "paper"),
+        (ENV, "eval", "authors"),
+    ]
+    main = rows[0]
+    assert (main["seeds"], main["tries"]) == (2, 7)
+    assert main["score"] == pytest.approx(5.5)
+    assert main["improves"] == pytest.approx(4.5)
+    assert main["normalised"] == pytest.approx(0.55)
+    assert main["per_task"] == {"80": 4.5, "81": 6.5}
+    assert main["controls"]["best-trial"]["score"] == pytest.approx(1.0)
+    assert rows[1]["improves"] is None
+    assert rows[4]["improves"] == pytest.approx(0.0)
+
+
+def test_an_older_record_calls_a_variant_its_method() -> None:
+    old = {name: value for name, value in record("", 0, 1.0).items() if name != "label"}
+    (row,) = rows_of([{**old, "method": "ra-dt+"}])
+    assert (row["label"], row["method"], row["improves"]) == ("ra-dt+", "ra-dt", None)
+
+
+def test_rows_of_experiments_stand_before_references() -> None:
+    records = [record(label, 0, 1.0) for label in ("random", "ra-dt@b", "ra-dt@a", "dt")]
+    assert [row["label"] for row in rows_of(records)] == ["dt", "ra-dt@b", "ra-dt@a", "random"]
