@@ -34,6 +34,7 @@ from radt.plots.report import command, provenance
 from radt.registry import REGISTRIES, PluginError, UnknownNameError
 from radt.runs.compare import read_config
 from radt.runs.evaluate import evaluate_run
+from radt.runs.provenance import Stopwatch
 from radt.runs.run import Run, claim, collect_command
 from tests.contracts import embedder as embedder_contract
 from tests.contracts import encoder as encoder_contract
@@ -280,7 +281,7 @@ def test_a_run_knows_its_plug_ins(own: Path, tmp_path: Path, monkeypatch: Any) -
     assert begun["plugins"] == {"corridor.py": sha256(own)}
     assert read_config(run.out) == run.config
     claim(run)
-    evaluate_run(run)
+    evaluate_run(run, Stopwatch())
     record = json.loads((run.out / "icl.json").read_text())
     assert record["plugins"] == begun["plugins"]
     assert f"corridor.py sha256 {sha256(own)[:16]}" in provenance(record)

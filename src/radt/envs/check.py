@@ -197,6 +197,11 @@ def _state_problem(space: gym.Space[Any], state: Any) -> str | None:
     return None
 
 
+def _step(suite: TaskSuite, env: gym.Env[Any, Any], rng: np.random.Generator) -> Any:
+    """Take a random action."""
+    return env.step(suite.spaces.action.sample(1, rng)[0])
+
+
 def _walk(suite: TaskSuite, env: gym.Env[Any, Any], task: int) -> Iterator[tuple[Any, Any]]:
     """Yield the observations and rewards of some episodes, cut off at the horizon."""
     rng = np.random.default_rng([0, task])
@@ -225,7 +230,7 @@ def horizon_problems(suite: TaskSuite, task: int) -> Problems:
         env.reset(seed=seed)
         over = False
         for _ in range(horizon):
-            *_, terminated, truncated, _ = env.step(suite.spaces.action.sample(1, rng)[0])
+            *_, terminated, truncated, _ = _step(suite, env, rng)
             if over := bool(terminated or truncated):
                 break
         if not over:
@@ -257,7 +262,7 @@ def _play(suite: TaskSuite, task: int, seed: int, steps: int) -> list[Any]:
     rng, env = np.random.default_rng(seed), suite.make(task)
     log: list[Any] = [np.asarray(env.reset(seed=seed)[0]).tobytes()]
     for _ in range(steps):
-        state, reward, terminated, truncated, _ = env.step(suite.spaces.action.sample(1, rng)[0])
+        state, reward, terminated, truncated, _ = _step(suite, env, rng)
         log.append((np.asarray(state).tobytes(), float(reward), bool(terminated), bool(truncated)))
         if terminated or truncated:
             log.append(np.asarray(env.reset()[0]).tobytes())
@@ -359,7 +364,7 @@ def _earned(suite: TaskSuite, task: int) -> list[float]:
         env.reset(seed=seed)
         total = 0.0
         for _ in range(suite.spaces.horizon):
-            _, reward, terminated, truncated, _ = env.step(suite.spaces.action.sample(1, rng)[0])
+            _, reward, terminated, truncated, _ = _step(suite, env, rng)
             total += float(reward)
             if terminated or truncated:
                 break
