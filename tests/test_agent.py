@@ -162,7 +162,7 @@ def test_a_saved_memory_goes_on_in_another_agent(tmp_path: Path) -> None:
 def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_path: Path) -> None:
     def wander(agent: Agent, steps: int) -> NDArray[np.int64]:
         for step in range(steps):
-            agent.act(np.zeros(2))
+            agent.act(np.zeros(2, int))
             agent.observe(0.0, step % HORIZON == HORIZON - 1, False)
         return agent.actor.kept()["tried"].numpy().copy()  # type: ignore
 
@@ -211,21 +211,21 @@ def test_methods_without_a_memory_say_so(name: str, tmp_path: Path) -> None:
 
 def test_other_observations_are_refused() -> None:
     with pytest.raises(ValueError, match=r"\(2, 2\) .* \(3, 2\)"):
-        agent_for(slots=3).act(np.zeros((2, 2)))
+        agent_for(slots=3).act(np.zeros((2, 2), int))
     with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
         agent_for().act(np.zeros(3))
     for outside in ([5, 0], [0, -1]):
-        with pytest.raises(ValueError, match=r"below \[5, 8\]"):
+        with pytest.raises(ValueError, match=r"not in 0\.\.\[4, 7\], first at slot 0"):
             agent_for().act(np.array(outside))
 
 
 def test_a_trial_that_never_ends_is_an_error() -> None:
     agent = agent_for("dt")
     for _ in range(HORIZON):
-        agent.act(np.zeros(2))
+        agent.act(np.zeros(2, int))
         agent.observe(0.0, False, False)
     with pytest.raises(ValueError, match="beyond the 7 steps"):
-        agent.act(np.zeros(2))
+        agent.act(np.zeros(2, int))
 
 
 def test_the_same_keys_give_the_same_noise_whatever_the_method(
@@ -253,7 +253,7 @@ def test_each_trial_and_each_task_draws_anew() -> None:
     for trial in range(6):
         if trial == 3:
             agent.start_task()
-        agent.act(np.zeros(2))
+        agent.act(np.zeros(2, int))
         targets.append(float(agent.trials.target[0]))
         agent.observe(0.0, True, False)
     assert len(set(targets)) == 6
@@ -317,7 +317,7 @@ def test_explores_until_the_first_reward_of_a_task() -> None:
     def lives(reward: float) -> set[int]:
         actions = set()
         for step in range(40):
-            actions.add(agent.act(np.zeros(2)))
+            actions.add(agent.act(np.zeros(2, int)))
             agent.observe(reward if step == 39 else 0.0, step % 5 == 4, False)
         return actions
 

@@ -11,6 +11,10 @@ class RadtWarning(UserWarning):
     """Something that the user should know; the message says what can be done about it."""
 
 
+class InputError(RadtError, ValueError):
+    """A value that an agent cannot be given; the message says what it expects."""
+
+
 class RunError(RadtError, ValueError):
     """A run that cannot be started as asked; the message says what to do."""
 

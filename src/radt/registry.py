@@ -67,6 +67,11 @@ class Registry(Generic[T]):
         load_plugins()
         return sorted({*self._items, *(point.name for point in offered(self.kind))})
 
+    def is_from_outside(self, name: str) -> bool:
+        """Tell whether something was plugged in rather than built in."""
+        points = {point.name for point in offered(self.kind)}
+        return name in points or self._files.get(name) is not None
+
     def __getitem__(self, name: str) -> T:
         load_plugins()
         for point in offered(self.kind):

@@ -23,8 +23,9 @@ from radt.collect.source import (
     Recorded,
     Request,
 )
-from radt.data import Manifest, read_manifest, write_history, write_manifest
-from radt.data.manifest import MANIFEST
+from radt.data import History, Manifest, read_manifest, write_history, write_manifest
+from radt.data.manifest import MANIFEST, TaskFile
+from radt.data.store import task_file
 from radt.decode import differences, leaves
 from radt.engine import Engine, LocalEngine
 from radt.envs.suite import SAID_OF_ITSELF, TaskSuite
@@ -70,7 +71,7 @@ def record_histories(
     try:
         entry.check(suite, options)
     except ValueError as error:
-        raise CollectError(str(error)) from error
+        raise CollectError(f"{error}{_other_sources(suite, source)}") from error
     content = collection_plan(suite, options, source)
     if _is_finished(folder, content) and not (folder / PARTS).exists():
         return folder  # without the lock: many runs may share it
@@ -83,6 +84,18 @@ def record_histories(
                 _write(folder, entry.record(request), suite, source, content)
         shutil.rmtree(folder / PARTS, ignore_errors=True)
     return folder
+
+
+def _other_sources(suite: TaskSuite, tried: str) -> str:
+    """Suggest sources that can record a suite: those that were plugged in, else the others."""
+    fitting = []
+    for name in SOURCES.names():
+        with contextlib.suppress(Exception):  # of a plug-in's code; then it is not suggested
+            SOURCES[name].check(suite, SOURCES[name].usual(suite))
+            fitting += [name] if name != tried else []
+    own = [name for name in fitting if SOURCES.is_from_outside(name)]
+    words = " or ".join(f"--set source={name}" for name in own or fitting)
+    return f"; try {words}" if words else ""
 
 
 def collection_plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict[str, Any]:
@@ -200,7 +213,12 @@ def _write(
 ) -> None:
     """Write each task's file and, last, the manifest."""
     begun = time.perf_counter()
-    files = [write_history(folder, history, suite.spaces) for history in recorded.histories]
+    files = [_write_task(folder, suite, source, history) for history in recorded.histories]
+    if not files:
+        raise CollectError(
+            f"the source {source} recorded none of the {len(suite.train_tasks)} training tasks of "
+            f"{suite.name}; let it yield a History of at least one"
+        )
     write_manifest(
         folder,
         Manifest(
@@ -217,3 +235,20 @@ def _write(
             plugins=content.get("plugins", {}),
         ),
     )
+
+
+def _write_task(folder: Path, suite: TaskSuite, source: str, history: History) -> TaskFile:
+    """Write what a source recorded of one task, if that is a task to train on and can be."""
+    if history.task not in suite.train_tasks:
+        raise CollectError(
+            f"the source {source} recorded task {history.task!r}, which is none of the training "
+            f"tasks of {suite.name} ({min(suite.train_tasks)} to {max(suite.train_tasks)}); record "
+            "only suite.train_tasks"
+        )
+    try:
+        return write_history(folder, history, suite.spaces)
+    except ValueError as error:
+        raise CollectError(
+            f"{folder / task_file(history.task)} cannot be written: the source {source} recorded "
+            f"task {history.task}, but {error}; mend the source, or the spaces of {suite.name}"
+        ) from error

@@ -223,6 +223,12 @@ def known_tasks(config: RunConfig) -> tuple[int, ...]:
     if not (folder / MANIFEST).is_file():
         return tasks
     held = {entry.task for entry in read_manifest(folder).files}
+    if not held & set(tasks):
+        raise RunError(
+            f"{folder} holds {len(held)} tasks ({min(held)} to {max(held)}), but none of the "
+            f"training tasks of {config.env}; its tasks have changed since: delete the folder and "
+            "collect again, or bring them back"
+        )
     return tuple(task for task in tasks if task in held)
 
 
