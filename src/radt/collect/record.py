@@ -111,7 +111,14 @@ def collection_plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict
     }
     if files := plugins_behind((suite.name, source, *leaves(content["config"]).values())):
         content["plugins"] = files
-    plain: dict[str, Any] = json.loads(json.dumps(_without_news(content)))
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(_without_news(content)))
+    except TypeError as error:
+        raise CollectError(
+            f"a dataset of {suite.name} must tell which rules it was made by, but some field of "
+            f"the suite or of the source's options is no plain value ({error}); let its fields be "
+            "numbers, texts and tuples of them"
+        ) from error
     return plain
 
 

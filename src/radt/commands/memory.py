@@ -90,12 +90,12 @@ def memory_values(place: str, entries: Entries, identity: Identity) -> dict[str,
 
     spaces, tasks = identity.spaces, entries.task.unique().tolist()
     unit, returns = returns_by(entries)
+    shown = [*map(str, tasks[:MOST_SHOWN]), *(["..."] if len(tasks) > MOST_SHOWN else [])]
     return {
         "folder": place,
         "entries": len(entries),
         "tasks": len(tasks),
-        "task_numbers": ", ".join(map(str, tasks[:MOST_SHOWN]))
-        + ", ..." * (len(tasks) > MOST_SHOWN),
+        "task_numbers": ", ".join(shown),
         "episodes": len(entries.episode.unique()),
         "return_mean": round(float(returns.mean()), 4) if len(returns) else None,
         "return_best": float(returns.max()) if len(returns) else None,
