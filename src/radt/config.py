@@ -29,6 +29,7 @@ Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
 FOLDS = 5  # of the training tasks, for tuning
 NAMES = ("env", "method", "label", "embedder_name", "source")  # that decide which options there are
+PLUGINS = "plugins"  # stands beside the values of a run's config: its plug-ins and their hashes
 TRAINING_TASKS = "training-tasks"  # as many of those that were learned from as are tested on
 
 
@@ -83,6 +84,11 @@ class RunConfig:
         Variant(self.label or self.method, self.method)  # refuses what is no label
 
     @property
+    def names(self) -> tuple[Any, ...]:
+        """Every value, among them the names of all that can be plugged in."""
+        return tuple(leaves(self.to_json()).values())
+
+    @property
     def trains_embedder(self) -> bool:
         """Whether the embedder has to learn before the method can."""
         return self.embedder_name is not None and EMBEDDERS[self.embedder_name].learns
@@ -105,7 +111,7 @@ def from_json(values: Mapping[str, Any], where: str = "config") -> RunConfig:
     method = values.get("method") if isinstance(values, Mapping) else None
     if not isinstance(method, str):
         raise DecodeError(f"{where}: method must be a name, one of {', '.join(variant_names())}")
-    values = resolved(values)
+    values = {name: value for name, value in resolved(values).items() if name != PLUGINS}
     method = values["method"]
     options = decode(METHODS[method].options, values.get("options", {}), f"{where}.options")
     name, embedder = _embedder(method, values, f"{where}.embedder")

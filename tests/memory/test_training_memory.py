@@ -21,7 +21,7 @@ from radt.methods.transforms import truncate_chunks
 from radt.trajectory import Batch, Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import normalised, toy_embedder, write_toys
-from tests.toys import TOY_GRID, TOY_REACH, histories, random_action
+from tests.toys import TOY_GRID, TOY_REACH, histories
 
 CONFIG = MemoryConfig(context_len=4, top_l=5, top_k=2)
 PLAIN = RetrievalTraining(
@@ -90,7 +90,7 @@ def with_another_future(
         array.copy() for array in (trajectory.actions, trajectory.rewards, trajectory.states)
     )
     for t in range(step, len(trajectory)):
-        actions[t] = random_action(suite.spaces.action, rng)
+        actions[t] = suite.spaces.action.sample(1, rng)[0]
         rewards[t] = rng.random()
     permuted = rng.permutation(np.arange(step + 1, len(trajectory)))
     states[step + 1 :] = states[permuted]

@@ -69,6 +69,19 @@ class Entries:
         return cls(number, number, number, number, number, number, torch.zeros(0))
 
 
+def returns_by(entries: Entries) -> tuple[str, Tensor]:
+    """Return what the stored returns are of, "episodes" or "chunks", and one of each, [E] or [N].
+
+    A memory with `return_of=chunk` gives the chunks of an episode returns of their own.
+    """
+    _, episode = torch.unique(entries.episode, return_inverse=True)  # [N]
+    count = int(episode.max()) + 1 if len(entries) else 0
+    of_episode = torch.zeros(count).index_copy(0, episode, entries.total_return)
+    if torch.equal(of_episode[episode], entries.total_return):
+        return "episodes", of_episode
+    return "chunks", entries.total_return
+
+
 def key_start(position: Tensor, context_len: int) -> Tensor:
     """Return the first of the C states that the key of an entry at `position` embeds."""
     return (position - context_len + 1).clamp(min=0)

@@ -53,7 +53,8 @@ class RunningTrials:
         if (self.step[slots] >= self.spaces.horizon).any():
             raise ValueError(
                 f"a trial goes on beyond the {self.spaces.horizon} steps that this agent was "
-                "trained for; end it with terminated or truncated"
+                "trained for; end it with terminated or truncated, and where the environment was "
+                "reset in the middle of a trial, call abandon() then"
             )
         self.states[slots, self.step[slots]] = states
 
