@@ -62,7 +62,8 @@ def evaluations(
     """Name all that is evaluated: the method itself, its controls, other rules.
 
     What cannot be is left out: controls that the method or the suite has nothing for, and other
-    rules where one action is certain, so that no rule has a choice. Other rules are evaluated with the control `erased`, where that is asked for.
+    rules where one action is certain, so that no rule has a choice. Other rules are evaluated with
+    the control `erased`, where that is asked for.
     """
     actor = method.actor(len(trials.tasks))
     usable = [control for control in controls if possible(control, actor, trials.tasks)]
