@@ -16,8 +16,9 @@ from radt.errors import InputError
 from radt.icl import in_context_learning
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory_file import look_into
+from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.trajectory import Trajectory
-from tests.contracts.method import OPTIONS, build_method
+from tests.contracts.method import build_method
 from tests.contracts.unequal import HORIZON, SPACES, Unequal, diaries, unequal_envs
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -217,7 +218,7 @@ def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_p
             agent.observe(0.0, step % HORIZON == HORIZON - 1, False)
         return agent.actor.kept()["tried"].numpy().copy()  # type: ignore
 
-    method = build_method("ra-dt", SPACES, {**OPTIONS["ra-dt"], "count_bonus": 5.0})
+    method = with_exploration(build_method("ra-dt", SPACES), ExplorationConfig(count_bonus=5.0))
     agent, other = (Agent(method, Target(5.0), seed=seed) for seed in (0, 1))
     tried = wander(agent, 3 * HORIZON)
     assert tried.sum() > 0

@@ -24,17 +24,11 @@ from radt.errors import InputError
 from radt.memory.identity import MOST_TASKS, refuse_other
 from radt.memory.memory import Memory
 from radt.memory.saved_tasks import SavedTasks, by_task
+from radt.methods.back_off import exploring, packed, unpacked
 from radt.methods.method import Method, SavesState, UsesSharedMemory, head_of
 from radt.methods.trials import RunningTrials
-from radt.old_names import translated
 from radt.spaces import is_whole_number, value_problem
 from radt.trajectory import Retrieval
-
-EXPLORED = (
-    "most_rewards",
-    "back_off",
-    "failures",
-)  # columns of trials
 
 
 @dataclass(frozen=True)
@@ -132,7 +126,7 @@ class Agent:
         """
         if self._decided is None:
             return None
-        weights = self.rule.weigh(self._decided, self.trials.exploring(self._acting))
+        weights = self.rule.weigh(self._decided, exploring(self.trials, self._acting))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     @property
@@ -214,11 +208,14 @@ class Agent:
         In the file each entry stands under its slot's task, as in a shared memory.
         """
         trials = self.trials
-        names = ("trial", "solved", *EXPLORED, "tasks_started")
-        progress = (*(getattr(trials, name) for name in names[:-1]), self._tasks_started)
-        tensors = [torch.from_numpy(column) for column in progress]
+        progress = {
+            "trial": torch.from_numpy(trials.trial),
+            "solved": torch.from_numpy(trials.solved),
+            "rewards_of_trials": packed(trials.rewards_of_trials),
+            "tasks_started": torch.from_numpy(self._tasks_started),
+        }
         kept = self.actor.kept() if isinstance(self.actor, SavesState) else {}
-        owner = dict(zip(names, tensors, strict=True)) | kept | {"tasks": torch.tensor(self.tasks)}
+        owner = progress | kept | {"tasks": torch.tensor(self.tasks)}
         named = by_task(self.tasks) if self._shared is None else None
         self._needs_memory().save(Path(path), owner, named)
 
@@ -230,14 +227,13 @@ class Agent:
         shares = self._shared is not None
         wanted = self.tasks if self._tasks_given or shares else None
         own = SavedTasks(path, self.slots, wanted, shares)
-        progress = translated(self._needs_memory().load(Path(path), own.place), EXPLORED)
+        progress = self._needs_memory().load(Path(path), own.place)
         self.tasks[:] = own.tasks
         if isinstance(self.actor, SavesState):
             self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
-        for name in EXPLORED:  # older files do not tell
-            getattr(self.trials, name)[:] = progress.get(name, torch.zeros(self.slots)).numpy()
+        self.trials.rewards_of_trials = unpacked(progress, self.slots)
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True
         self._dummy[:] = False
@@ -288,7 +284,7 @@ class Agent:
         if self.method.spaces.action.kind == "discrete":
             self._decided = decided
         uniform = self.trials.noise[slots, self.trials.step[slots]]  # [B, 1] or [B, action_size]
-        chosen = self.head.choose(decided, self.rule, uniform, self.trials.exploring(slots))
+        chosen = self.head.choose(decided, self.rule, uniform, exploring(self.trials, slots))
         if problem := value_problem("actions", chosen, self.method.spaces, row="slot"):
             raise InputError(f"the method {self.method.name} decided what is no action: {problem}")
         return chosen

@@ -17,6 +17,7 @@ from radt.memory.index import FlatIndex, similarity, unit
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods import training_memory
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
+from radt.methods.transforms import truncate_chunks
 from radt.trajectory import Batch, Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import normalised, toy_embedder, write_toys
@@ -383,7 +384,7 @@ def test_chunks_may_end_with_an_early_reward(build: Build, rng: np.random.Genera
     chunks = build().store.chunks(torch.zeros(200, 1, dtype=torch.int64))
     chunks = replace(chunks, rewards=torch.tensor([0.0, 1, 0, 1, 1, 0, 0, 1]).repeat(200, 1))
     some = np.arange(200) < 150
-    short = training_memory.truncate_chunks(chunks, some, rng)
+    short = truncate_chunks(chunks, some, rng)
     lengths = short.mask.sum(1)
     assert (lengths[150:] == chunks.mask.sum(1)[150:]).all()
     assert set(lengths[:150].tolist()) <= {2, 4, 5, 8}

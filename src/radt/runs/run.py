@@ -18,7 +18,7 @@ import torch
 from radt.agent import Target
 from radt.checkpoint import Card, EmbedderCard, read_card
 from radt.collect import record_histories
-from radt.config import PLUGINS, TRAINING_TASKS, RunConfig, from_json
+from radt.config import FOLDS, PLUGINS, TRAINING_TASKS, RunConfig, from_json
 from radt.data import Dataset, dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.data.stats import best_return
@@ -31,6 +31,7 @@ from radt.errors import RunError as RunError
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
+from radt.methods.exploration import with_exploration
 from radt.old_names import old_value, with_old_names
 from radt.registry import plugin_changes, plugins_behind, with_plugins
 from radt.runs.presets import changed, in_flags, usual_recipe
@@ -73,8 +74,10 @@ class Run:
         train = known_tasks(self.config)
         if self.config.split == "final":
             return train, self.suite.eval_tasks
-        kept = len(train) - len(train) // 5
-        return train[:kept], train[kept:]
+        size = len(train) // FOLDS
+        first = len(train) - (FOLDS - self.config.fold) * size
+        held_out = train[first : first + size]
+        return tuple(task for task in train if task not in held_out), held_out
 
 
 def keep_threads(run: Run) -> int:
@@ -239,6 +242,7 @@ def build_for(run: Run) -> Method:
     method = build_method(
         config.method, spaces, config.options, config.embedder, config.seed, config.embedder_name
     )
+    method = with_exploration(method, config.exploration)
     method.name = config.label or config.method
     to_device(method, run.device)
     return method
@@ -287,4 +291,5 @@ def describe(run: Run) -> Card:
         tasks=run.tasks[0],
         label=config.label,
         task_targets=target.of_tasks,
+        exploration=config.exploration,
     )
