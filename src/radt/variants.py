@@ -20,6 +20,9 @@ from radt.registry import Registry, UnknownNameError
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._@=-]*")  # labels are names of folders, too
 
 
+NOT_OF_A_ROW = ("env", "method", "label", "seed", "budget", "split", "fold")
+
+
 class VariantError(RadtError, ValueError):
     """A variant that cannot be; the message says how one is written."""
 
@@ -42,6 +45,11 @@ class Variant:
             raise VariantError(
                 f"{self.label!r} is no label: it names folders, so use letters, digits and + . _ @ "
                 "= -, the first a letter or a digit"
+            )
+        if said := {*NOT_OF_A_ROW} & {*self.overrides, *self.below_paper}:
+            raise VariantError(
+                f"the row {self.label} cannot change {', '.join(sorted(said))}: the rows of a table "
+                "have that in common; take it out"
             )
 
 

@@ -96,3 +96,23 @@ def test_what_reuses_weights_says_whose() -> None:
 def test_a_kind_without_its_measurement_is_refused() -> None:
     with pytest.raises(ExperimentError, match="reuse and data need a measurement"):
         Experiment(name="x", paper="", kind="reuse", studies=(Study("dark-room-10x10", ("dt",)),))
+
+
+def test_a_damaged_result_is_made_anew(tmp_path: Path) -> None:
+    from radt.experiments.reproduce import Where, verdict_of, write_result
+
+    where = Where(budget="smoke", out=tmp_path / "runs", results=tmp_path)
+    one = EXPERIMENTS["slippery-room"]
+    file = tmp_path / one.name / "result.json"
+    for damage in ("[1]", "{", '{"verdict": 3}', "null"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(damage)
+        assert verdict_of(one, where) is None
+    assert write_result(one, where) == json.loads(file.read_text())
+
+
+def test_a_name_that_is_no_folder_is_refused() -> None:
+    from radt.experiments.experiment import Experiment, ExperimentError
+
+    with pytest.raises(ExperimentError, match="no name"):
+        Experiment(name="../../evil", paper="", studies=())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import EngineVerb, at_least
+from radt.commands.flags import EngineVerb, at_least, say
 from radt.errors import RunError
 from radt.metrics import (
     crossed_interval,
@@ -109,6 +109,8 @@ class EvaluateVerb(EngineVerb):
         load_again = partial(method_at, self.source.absolute(), self.common.device)
         named = {name: named_rule(name, loaded.card.method) for name in rules}
         asked = evaluations(loaded.method, trials, named, controls)
+        if left_out := [name for name in (*controls, *named) if name not in asked]:
+            say(f"left out, as it means nothing here: {', '.join(left_out)}")
         parts = Parts(path.with_suffix(".parts"), weights_stamp(loaded.path))
         with self.opened() as engine, tracing(file, trials.suite.name, loaded.label) as trace:
             how = roll_out if engine is None else shared(engine, load_again)

@@ -15,7 +15,7 @@ from radt.api import collect
 from radt.commands.compare_work import work, write_table
 from radt.commands.flags import Common, duration, plain_columns, say
 from radt.engine import Engine
-from radt.errors import RunError
+from radt.errors import RadtError, RunError
 from radt.experiments import EXPERIMENTS, Experiment
 from radt.experiments.reproduce import (
     Answer,
@@ -145,7 +145,11 @@ def listed(where: Where) -> tuple[dict[str, Any], Table]:
     values = []
     for name in EXPERIMENTS.names():
         one = EXPERIMENTS[name]
-        state, verdict = state_of(one, where), verdict_of(one, where)
+        verdict = verdict_of(one, where)
+        try:
+            state: str = state_of(one, where)
+        except RadtError as error:  # of one that somebody else has added
+            state = f"cannot be run: {error}"
         word = None if verdict is None or not one.claims else verdict.word
         table.add_row(name, one.claim or "-", state, word or "-", one.paper)
         values.append(

@@ -88,6 +88,10 @@ class Recipe:
     methods: tuple[str, ...] = ()  # rows by their method; none: all of them
     source: str | None = None  # a data source; None: any
 
+    def __post_init__(self) -> None:
+        if unknown := {*self.budgets} - {"smoke", "laptop", "paper"}:
+            raise ValueError(f"a recipe is for smoke, laptop or paper, not for {min(unknown)!r}")
+
     def fits(self, budget: str, label: str, method: str, source: str) -> bool:
         """Tell whether a run is meant."""
         wanted = ((self.budgets, budget), (self.labels, label), (self.methods, method))

@@ -16,12 +16,13 @@ from radt.config import Budget
 from radt.errors import RadtError
 from radt.methods.controls import CONTROLS
 from radt.registry import Registry
-from radt.variants import Variant, laid, variant
+from radt.variants import PLAIN, Variant, laid, variant
 
 ERASED = CONTROLS[0]
 Row = dict[str, Any]  # one row of `result.json`
 Kind = Literal["compare", "reuse", "tune", "data"]
 Word = Literal["holds", "does not", "not reachable", "open"]
+WORDS: tuple[Word, ...] = ("holds", "does not", "not reachable", "open")
 
 
 class ExperimentError(RadtError, ValueError):
@@ -105,6 +106,11 @@ class Experiment:
     note: str = ""  # what a reader of its page must know
 
     def __post_init__(self) -> None:
+        if not PLAIN.fullmatch(self.name):
+            raise ExperimentError(
+                f"{self.name!r} is no name of an experiment: it names a folder, so use letters, "
+                "digits and + . _ @ = -, the first a letter or a digit"
+            )
         if (self.kind in ("reuse", "data")) != (self.measurement is not None):
             raise ExperimentError(
                 f"the experiment {self.name} is of kind {self.kind}: reuse and data need a "

@@ -16,6 +16,7 @@ from radt.config import Budget, RunConfig
 from radt.errors import RunError
 from radt.experiments.experiment import (
     EXPERIMENTS,
+    WORDS,
     Experiment,
     ExperimentError,
     Row,
@@ -195,7 +196,8 @@ def published_records(
     for comparison, one in runs_of(experiment, where):
         if (one.published / RESULT).exists():
             kept = folders.setdefault(comparison.published, (comparison, []))
-            kept[1].append(read_record(one.published / RESULT))
+            older = {"older_config": True} if one.state == "changed" else {}
+            kept[1].append(read_record(one.published / RESULT) | older)
     yield from folders.values()
 
 
@@ -260,14 +262,21 @@ def pictures_of(experiment: Experiment, where: Where) -> list[str]:
     return names
 
 
+def written(file: Path) -> dict[str, Any]:
+    """Read a result that was written before; nothing where there is none that can be read."""
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # it is made anew from the records
+        return {}
+
+
 def write_result(experiment: Experiment, where: Where) -> dict[str, Any]:
     """Write what is known of an experiment, for programs and for people."""
     result, folder = result_of(experiment, where), where.results / experiment.name
     file = folder / ANSWER
-    if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
-        if {**before, "code_version": result["code_version"]} == json.loads(json.dumps(result)):
-            result = before  # the same numbers keep the version that wrote them
+    before = written(file)
+    if {**before, "code_version": result["code_version"]} == json.loads(json.dumps(result)):
+        result = before  # the same numbers keep the version that wrote them
     atomic_write(file, (json.dumps(result, indent=1) + "\n").encode())
     atomic_write(folder / PAGE, page(result).encode())
     return result
@@ -275,11 +284,9 @@ def write_result(experiment: Experiment, where: Where) -> dict[str, Any]:
 
 def verdict_of(experiment: Experiment, where: Where) -> Verdict | None:
     """Read the verdict that was written last; None where there is none."""
-    file = where.results / experiment.name / ANSWER
-    if not file.exists():
-        return None
-    content = json.loads(file.read_text(encoding="utf-8"))
-    return Verdict(content["verdict"], content["why"])
+    content = written(where.results / experiment.name / ANSWER)
+    word, why = content.get("verdict"), content.get("why")
+    return Verdict(word, str(why)) if word in WORDS else None
 
 
 def made_by(experiment: Experiment, where: Where) -> Iterator[tuple[Path, str]]:

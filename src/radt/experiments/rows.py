@@ -121,7 +121,7 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
         "env": env,
         "tasks": tasks,
         "rule": rule if acts_by_rule({**first, "env": env}) else None,
-        "condition": "",
+        "condition": "with older values" if any(p.get("older_config") for p in parts) else "",
         "seeds": len(parts),
     }
     controls = {

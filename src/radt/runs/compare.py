@@ -247,7 +247,10 @@ def complete(out: Path, folder: Path) -> None:
 
     Costs are counted, not measured, and need no trained weights: they follow from the config.
     """
-    record = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    try:
+        record = dict(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise RunError(f"{folder / RESULT} is damaged ({error}); delete {folder}") from error
     if "cost" in record:
         return
     run = Run(read_config(folder), out)

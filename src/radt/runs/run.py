@@ -25,7 +25,7 @@ from radt.data.stats import best_return
 from radt.decode import differences
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
-from radt.envs.suite import SUITES, TaskSuite, task_targets_of
+from radt.envs.suite import SUITES, TaskSuite, splits_of, task_targets_of
 from radt.errors import RadtWarning
 from radt.errors import RunError as RunError
 from radt.files import atomic_write
@@ -100,6 +100,7 @@ def keep_threads(run: Run) -> int:
 
 def claim(run: Run) -> None:
     """Make the run's folder, or check that it belongs to the same config."""
+    check_places(run)
     file = run.out / "config.json"
     if file.exists():
         before = _read_config(file)
@@ -133,6 +134,17 @@ def _notice_other_plugins(run: Run, begun: dict[str, str]) -> None:
             RadtWarning,
             stacklevel=3,
         )
+
+
+def check_places(run: Run) -> None:
+    """Refuse to begin what would be evaluated on splits or environments that do not exist."""
+    splits = [*splits_of(run.suite), TRAINING_TASKS]
+    for place in run.config.evaluate.also_on:
+        if place not in splits and place not in SUITES.names():
+            raise RunError(
+                f"evaluate.also_on names {place!r}, which is no split of {run.suite.name} "
+                f"({', '.join(splits)}) and no environment; `radt envs` lists those"
+            )
 
 
 def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
