@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from radt.config import (
 )
 from radt.decode import DecodeError, differences, leaves
 from radt.envs import SUITES
+from radt.envs.suite import Recipe
 from radt.memory.embed import DTEmbedderOptions
 from radt.methods import METHODS, MethodEntry
 from radt.registry import UnknownNameError
-from radt.runs.presets import BUDGETS, preset_layers
+from radt.runs.presets import BUDGETS, preset_layers, usual_recipe
 from radt.runs.run import Run, RunError, claim, conflicts
 from radt.variants import variant_names
+from tests.toys import TOY_GRID
 
 
 def preset(env: str = "dark-room-10x10", method: str = "ra-dt", budget: str = "smoke") -> RunConfig:
@@ -72,6 +74,29 @@ def test_later_layers_win_and_are_named() -> None:
     assert sources["learn.batch_size"] == "budget smoke"
     assert sources["learn.weight_decay"] == "default"
     assert sources["env"] == "run"
+
+
+def test_a_suite_says_how_its_data_are_made_at_each_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = (
+        Recipe({"collect": {"tasks": 3}}, budgets=("smoke",)),
+        Recipe({"collect": {"tasks": 9, "episodes": 7}}),
+    )
+    monkeypatch.setitem(SUITES._items, "told", replace(TOY_GRID, name="told", recipes=recipes))
+    expert = Layer("--set", {"source": "noisy-expert"})
+    for budget, tasks, episodes in (("paper", 9, 7), ("laptop", 9, 7), ("smoke", 3, 10)):
+        collect = compose(preset_layers("told", "dt", budget, expert))[0].collect
+        assert (collect.tasks, collect.episodes) == (tasks, episodes)
+        assert asdict(collect) == usual_recipe("told", "noisy-expert", budget)
+
+
+def test_one_recipe_serves_methods_that_lack_some_of_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe = Recipe({"embedder": {"updates": 7}, "options": {"episode_gap": 3}})
+    monkeypatch.setitem(SUITES._items, "told", replace(TOY_GRID, name="told", recipes=(recipe,)))
+    assert preset("told", "ra-dt").embedder.updates == 7
+    assert preset("told", "ad").options.episode_gap == 3
+    assert preset("told", "random").embedder is None
 
 
 def test_laying_a_layer_changes_neither_it_nor_the_ones_below() -> None:

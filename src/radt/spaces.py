@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 StateKind = Literal["discrete", "vector", "image", "encoded"]
 ActionKind = Literal["discrete", "continuous"]
@@ -57,6 +58,12 @@ class ActionSpace:
     def dtype(self) -> np.dtype[np.generic]:
         """How an action is stored."""
         return np.dtype(np.uint8 if self.kind == "discrete" else np.float32)
+
+    def sample(self, count: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw actions uniformly, [count, *shape]."""
+        if self.kind == "discrete":
+            return rng.integers(self.size, size=count)
+        return rng.uniform(-1.0, 1.0, (count, self.size)).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,22 @@ def variant(name: str | Variant) -> Variant:
     """Return a registered variant, or that of a method as it is; a variant is returned itself."""
     if isinstance(name, Variant):
         return name
-    if name in VARIANTS.names():
-        return VARIANTS[name]
+    if (row := registered_row(name)) is not None:
+        return row
     if name in METHODS.names():
         return Variant(name, name)
     raise UnknownNameError(VARIANTS.noun, name, variant_names())
+
+
+def registered_row(label: str) -> Variant | None:
+    """Return the variant of a label; None where nobody has registered one.
+
+    Plug-ins are not loaded for rows that are built in: modules of this package name such rows while
+    they are imported, and a plug-in may need one of these modules.
+    """
+    if label in ORDER:
+        return BUILT_IN[ORDER[label]]
+    return VARIANTS[label] if label in VARIANTS.names() else None
 
 
 def variant_names() -> list[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.vector import SyncVectorEnv
 
 from radt.collect import CollectError, NoisyExpertOptions, record_histories
 from radt.collect.noisy_expert import act_out
 from radt.data import Dataset, card, render
 from radt.envs.suite import SUITES, Oracle
-from tests.toys import TOY_ENCODED
+from tests.toys import TOY_ENCODED, TOY_REACH
 
 OPTIONS = NoisyExpertOptions(tasks=3, episodes=40)
 
@@ -51,6 +53,33 @@ def test_the_recorded_steps_obey_the_environment(tmp_path: Path) -> None:
             assert reward == history.rewards[step]
             assert (ended or cut) == (step == start + length - 1)
         start += length
+
+
+class GuidedReach(SyncVectorEnv[Any, Any]):
+    """Points that know where their corner is."""
+
+    def optimal_actions(self) -> Any:
+        """Move as fast as possible, [N, 3]."""
+        return np.stack(
+            [np.pad(np.sign(env.unwrapped.goal), (0, 3 - env.unwrapped.dims)) for env in self.envs]  # type: ignore[attr-defined]
+        )
+
+
+def test_continuous_actions_are_the_experts_or_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite, options = TOY_REACH, NoisyExpertOptions(tasks=2, episodes=30)
+
+    def make_vec(self: Any, tasks: Any) -> GuidedReach:
+        return GuidedReach([partial(suite.make, task) for task in tasks])
+
+    monkeypatch.setattr(type(suite), "make_vec", make_vec)
+    for history in act_out(suite, suite.train_tasks[:2], options):
+        assert history.actions.dtype == np.float32
+        assert history.actions.shape == (30 * 12, 3)
+        inside = np.abs(history.actions[:, 0]) < 1  # those of chance
+        assert inside[:60].mean() > 0.8
+        assert not inside[-12:].any()
+        returns = history.rewards.reshape(30, 12).sum(axis=1)
+        assert returns[-1] > returns[:5].mean()
 
 
 def test_everything_says_that_nobody_learned(tmp_path: Path) -> None:

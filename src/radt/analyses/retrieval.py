@@ -90,8 +90,8 @@ class Searches:
 class SearchKeeper:
     """Keeps what searches found at every seventh step of every trial."""
 
-    def __init__(self, context_len: int) -> None:
-        self.context_len = context_len
+    def __init__(self, context_len: int, trials: int) -> None:
+        self.context_len, self.trials = context_len, trials
         self.rows: list[dict[str, NDArray[Any]]] = []
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
@@ -102,6 +102,7 @@ class SearchKeeper:
         steps = agent.trials.step[agent.query_slots]
         due = agent.is_acting[agent.query_slots] & (steps % EVERY == 0)
         due &= (retrieval.chosen[:, -1] >= 0).numpy()
+        due &= agent.trials.trial[agent.query_slots] < self.trials  # who is early goes on unseen
         if due.any():
             self.rows.append(self._look(agent, retrieval, memory, np.flatnonzero(due)))
 
@@ -183,7 +184,7 @@ def analyse_retrieval(
     method: Method, trials: Trials, path: Path, tracker: Tracker | None = None
 ) -> Finding:
     """Measure and draw what is retrieved."""
-    keeper = SearchKeeper(retrieving(method).options.memory.context_len)
+    keeper = SearchKeeper(retrieving(method).options.memory.context_len, trials.count)
     done = record_trials(method, trials, tracker, keeper)
     if not keeper.rows:
         raise nothing_retrieved(trials)

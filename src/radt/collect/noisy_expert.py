@@ -93,7 +93,7 @@ class Walk:
     """Running episodes of some tasks, each with its own noise."""
 
     def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: NoisyExpertOptions) -> None:
-        seed, self._actions = options.seed, suite.spaces.action.size
+        seed, self._space = options.seed, suite.spaces.action
         self._env = guided(suite, tasks)
         seeds = [int(stream(seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
         self._runner = Runner(self._env, seeds)
@@ -105,13 +105,16 @@ class Walk:
         """Take some steps."""
         count, runner, episode = STEPS_AT_ONCE, self._runner, self._episode
         luck = np.stack([own.random(count) for own in self._streams], axis=1)
-        detours = np.stack([own.integers(self._actions, size=count) for own in self._streams], 1)
+        detours = np.stack([self._space.sample(count, own) for own in self._streams], 1)
 
         def choose(step: int) -> NDArray[Any]:
             episode[runner.begun] += 1
             noise = self._noise[np.minimum(episode, len(self._noise) - 1)]  # [tasks]
             best = self._env.optimal_actions()
-            return np.asarray(np.where(luck[step] < noise, detours[step], best))
+            strays = (luck[step] < noise).reshape(
+                -1, *[1] * (best.ndim - 1)
+            )  # [tasks] or [tasks, 1]
+            return np.asarray(np.where(strays, detours[step], best))
 
         return runner.act(count, choose)
 

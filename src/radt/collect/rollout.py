@@ -31,7 +31,7 @@ class Rollout:
     """What happened in `steps` steps of every environment, time first."""
 
     states: NDArray[Any]  # [steps, slots, ...] as a runner notes them: numbers, or observations
-    actions: Integers  # [steps, slots]
+    actions: NDArray[Any]  # [steps, slots, *action_shape]
     rewards: NDArray[np.float32]  # [steps, slots] as the environment gives them
     terminated: NDArray[np.bool_]  # [steps, slots]
     truncated: NDArray[np.bool_]  # [steps, slots]
@@ -101,9 +101,10 @@ class Runner:
 
     def act(self, steps: int, choose: Callable[[int], NDArray[Any]]) -> Rollout:
         """Take the steps whose actions `choose` names, looking at this runner."""
-        shape, seen = (steps, len(self.states)), self.states
+        shape, seen, space = (steps, len(self.states)), self.states, self.env.single_action_space
         states, after = (np.empty((steps, *seen.shape), seen.dtype) for _ in range(2))
-        actions, rewards = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        actions = np.empty((*shape, *(space.shape or ())), space.dtype)
+        rewards = np.empty(shape, np.float32)
         terminated, truncated = (np.empty(shape, np.bool_) for _ in range(2))
         for step in range(steps):
             states[step] = self.states

@@ -187,7 +187,7 @@ class Guide(Protocol):
     """A vector environment that knows what should be done now."""
 
     def optimal_actions(self) -> NDArray[Any]:
-        """Return a best action for each slot from where it stands, [N]."""
+        """Return a best action for each slot from where it stands, [N, *action_shape]."""
 
 
 SUITES: Registry[TaskSuite] = Registry("envs", "environment")

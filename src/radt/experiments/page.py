@@ -9,11 +9,14 @@ from radt.experiments.experiment import Row
 from radt.metrics import decimals
 from radt.plots.tables import plain_table
 
-NOT_ERASED = (
-    "*Improves* is the score minus that of the same weights with memories erased before each "
-    "trial. A dash means that this was not measured: the weights are older than the measurement "
-    "and were not kept. Beside it stands the older difference, late minus early trials."
+IMPROVES = (
+    "*Improves* is the score minus that of the same weights with memories erased before each trial."
 )
+DASH = (
+    "A dash means that this was not measured: the weights are older than the measurement and were "
+    "not kept."
+)
+BESIDE = "Beside it stands the older difference, late minus early trials."
 
 
 def page(result: Mapping[str, Any]) -> str:
@@ -25,12 +28,20 @@ def page(result: Mapping[str, Any]) -> str:
         result["note"],
         *(f"**{name}**: {told}" for name, told in result["findings"].items()),
         *(f"## {title}\n\n{rows_table(same)}" for title, same in by_tasks(result["rows"])),
-        NOT_ERASED if result["rows"] else "",
+        how_improves(result["rows"]),
         *(f"![{name}]({name})" for name in result["pictures"]),
         f"Made by `radt reproduce {result['entry']}` at {result['budget']} budget; the same for "
         "programs: [result.json](result.json).",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def how_improves(rows: Sequence[Row]) -> str:
+    """Say what a table's columns of differences are."""
+    if not rows:
+        return ""
+    missing = any(row.get("improves") is None for row in rows)
+    return " ".join([IMPROVES, *([DASH] if missing else []), BESIDE])
 
 
 def claims_list(claims: Mapping[str, Mapping[str, str]]) -> str:

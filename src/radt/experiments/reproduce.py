@@ -236,12 +236,13 @@ def result_of(experiment: Experiment, where: Where) -> dict[str, Any]:
 
 def pictures_of(experiment: Experiment, where: Where) -> list[str]:
     """Name the pictures there are, as seen from the experiment's own folder."""
-    own = sorted((where.results / experiment.name).glob("*.png"))
-    names = [file.name for file in own]
+    folder = where.results / experiment.name
+    names = [file.name for file in sorted(folder.glob("*.png"))]
     if experiment.kind == "compare":
         folders = dict.fromkeys(one.published for one in comparisons(experiment, where))
         drawn = [file for folder in folders for file in sorted(folder.glob("compare*.png"))]
-        names += [f"../{file.relative_to(where.results).as_posix()}" for file in drawn]
+        others = [file for file in drawn if file.parent != folder]  # named as its environment?
+        names += [f"../{file.relative_to(where.results).as_posix()}" for file in others]
     return names
 
 

@@ -21,7 +21,7 @@ from radt.metrics import (
     return_after_success,
     solved_by,
 )
-from radt.plots.records import Record, label_of, success_above
+from radt.plots.records import Record, acts_by_rule, label_of, success_above
 from radt.variants import ORDER, variant, variant_names
 
 BEFORE_REFERENCES = ORDER["nearest"] - 0.5  # where rows of experiments stand, as they come
@@ -120,7 +120,7 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
         "method": method_of(first),
         "env": env,
         "tasks": tasks,
-        "rule": rule,
+        "rule": rule if acts_by_rule({**first, "env": env}) else None,
         "condition": "",
         "seeds": len(parts),
     }

@@ -148,7 +148,7 @@ def _with_hindsight(suite: Any, task: int, rng: np.random.Generator, noise: floa
     while not over:
         known = np.array([*rewards, 0.0], np.float32)
         best = suite.optimal_actions(task, np.stack(states), known)[-1]
-        random = int(rng.integers(suite.spaces.action.size))
+        (random,) = suite.spaces.action.sample(1, rng)
         action = random if rng.random() < noise else best
         state, reward, terminated, truncated, _ = env.step(action)
         states.append(state)
@@ -164,8 +164,8 @@ def _guided(suite: Any, task: int, rng: np.random.Generator, noise: float) -> Tr
     states, _ = env.reset(seed=[int(rng.integers(1 << 31))])
     steps, over = [], False
     while not over:
-        random = int(rng.integers(suite.spaces.action.size))
-        action = np.array([random]) if rng.random() < noise else env.optimal_actions()
+        random = suite.spaces.action.sample(1, rng)
+        action = random if rng.random() < noise else env.optimal_actions()
         before = np.array(states[0])
         states, rewards, terminated, truncated, _ = env.step(action)
         steps.append((before, action[0], rewards[0]))

@@ -75,7 +75,7 @@ def memory_picture(records: Sequence[Record]) -> Picture | None:
     note = (
         "solid: with memory, dotted: with one that is erased before each trial; bought: the "
         "difference, paired by task and seed, with 95 % over tasks and seeds together; "
-        f"numbers: trials {_late(shown[0].trials)}"
+        f"numbers: {_late(shown[0].trials)}"
     )
     panels = [partial(draw_erased, shown=shown), partial(draw_bought, shown=shown)]
     height = 4.8 if len(shown) > CROWD else 3.9
@@ -193,7 +193,8 @@ def by_trial(
 
 
 def _late(trials: int) -> str:
-    return f"{trials - late_trials(trials) + 1}-{trials}"
+    first = trials - late_trials(trials) + 1
+    return f"trial {trials}" if first == trials else f"trials {first}-{trials}"
 
 
 def _trials_across(axes: Axes, trials: int) -> None:
@@ -212,7 +213,7 @@ def icl_note(shown: Sequence[Outcome]) -> str:
         lines = "thin lines: tasks; line: their mean"
     elif any(dashes_of(outcome.label) for outcome in shown):
         lines += ", dashed: references that learn nothing"
-    return f"{lines}; bands: 95 % over {over}; numbers: trials {_late(trials)}"
+    return f"{lines}; bands: 95 % over {over}; numbers: {_late(trials)}"
 
 
 def icl_title(shown: Sequence[Outcome], records: Sequence[Record]) -> str:

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from radt.files import atomic_write
-from radt.variants import ORDER, VARIANTS, Variant
+from radt.variants import ORDER, registered_row
 
 SPARE_COLOURS = (  # of rows that have none of their own, and of datasets
     *("#A6761D", "#117733", "#D0021B", "#9455E0", "#1B8A99"),
@@ -27,14 +27,9 @@ TITLE_LETTERS, NOTE_LETTERS = 12, 17  # that fit an inch
 LINE_HEIGHT = 0.058  # of a name at a line's end, as a share of the axes
 
 
-def look_of(label: str) -> Variant | None:
-    """Return the variant that says how a row is shown; None where nobody has registered it."""
-    return VARIANTS[label] if label in VARIANTS.names() else None
-
-
 def dashes_of(label: str) -> tuple[float, ...]:
     """Return the dashes of a reference, which learns nothing; of all others none."""
-    look = look_of(label)
+    look = registered_row(label)
     return () if look is None else look.dashes
 
 
@@ -46,7 +41,7 @@ def in_order(labels: Iterable[str]) -> list[str]:
 
 def colour_of(label: str, shown: Sequence[str] = ()) -> str:
     """Return a row's own colour, or a spare one in the order of the picture."""
-    looks = {name: look_of(name) for name in (*shown, label)}
+    looks = {name: registered_row(name) for name in (*shown, label)}
     own = {name: look.colour for name, look in looks.items() if look is not None and look.colour}
     spare = [name for name in looks if name not in own]
     return own.get(label) or SPARE_COLOURS[spare.index(label) % len(SPARE_COLOURS)]
@@ -54,7 +49,7 @@ def colour_of(label: str, shown: Sequence[str] = ()) -> str:
 
 def notes_on(labels: Iterable[str]) -> dict[str, str]:
     """Return what stands under a table about its rows."""
-    looks = {label: look_of(label) for label in labels}
+    looks = {label: registered_row(label) for label in labels}
     return {label: look.note for label, look in looks.items() if look is not None and look.note}
 
 

@@ -51,6 +51,7 @@ from radt.spaces import TaskSpaces
 from radt.variants import Variant, resolved, variant
 from radt.version import code_version
 
+IN_ANY_SUITE = ("nearest", "random")
 REFERENCES = ("nearest", "replay", "sweep", "random")  # learn nothing and stand in every table
 KEPT = ("config.json", "choices.json", "dataset.json", "curve*.png", "summary.md", "trials.gif")
 SMALL = 3_000_000  # bytes of weights that are kept: those of seed 0, for what reuses them
@@ -96,9 +97,10 @@ class Comparison:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The references that can act here; some know grids only."""
+        """The references that make sense here: some look for what solves a task, or know grids."""
         spaces = SUITES[self.env].spaces
-        return tuple(name for name in REFERENCES if _can_act(name, spaces))
+        wanted = REFERENCES if spaces.solved_above is not None else IN_ANY_SUITE
+        return tuple(name for name in wanted if _can_act(name, spaces))
 
     @property
     def runs(self) -> Path:

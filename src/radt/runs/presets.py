@@ -125,11 +125,10 @@ def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> li
     }
     layers = [
         Layer("run", named),
-        Layer(f"environment {env}", {"collect": usual_recipe(env, source, "paper")}),
+        *collect_layers(env, source, budget),
         Layer(f"environment {env}", {"evaluate": {"trials": suite.trials}}),
         Layer("every run", {"evaluate": {"controls": ("erased",)}}),  # tells what memory buys
         Layer(f"budget {budget}", BUDGETS[budget]),
-        Layer(f"budget {budget}", {"collect": COLLECT.get(source, {}).get(budget, {})}),
     ]
     if budget != "paper" and suite.spaces.solved_above is not None:
         layers.append(Layer(f"budget {budget}", {"evaluate": {"rule": ACTION_RULE}}))
@@ -144,6 +143,7 @@ def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> li
     if budget != "paper":
         layers.append(Layer(f"variant {row.label}", row.below_paper))
     known = from_json({**named, "embedder_name": embedder}).to_json()
+    known = {name: value for name, value in known.items() if (name, value) != ("embedder", None)}
     for recipe in recipes_of(suite):
         if recipe.fits(budget, row.label, row.method, source):
             values = {name: value for name, value in recipe.values.items() if name != "collect"}
@@ -168,14 +168,27 @@ def _said(name: str, layers: Sequence[Layer], default: Any) -> Any:
     return said[-1] if said and isinstance(said[-1], str) else default
 
 
+def collect_layers(env: str, source: str, budget: str) -> list[Layer]:
+    """Return the layers of a source's options; what a suite says of one budget is uppermost."""
+    suite = SUITES[env]
+    fitting = [r for r in recipes_of(suite) if r.fits(budget, "", "", source)]
+    always, at_budget = (
+        [recipe.values.get("collect", {}) for recipe in fitting if bool(recipe.budgets) is of_one]
+        for of_one in (False, True)
+    )
+    usual, own = asdict(SOURCES[source].usual(suite)), COLLECT.get(source, {}).get(budget, {})
+    parts = [(f"environment {env}", part) for part in (usual, *always)]
+    parts += [(f"budget {budget}", own)]
+    parts += [(f"environment {env}", part) for part in at_budget]
+    return [Layer(name, {"collect": part}) for name, part in parts if part]
+
+
 def usual_recipe(env: str, source: str, budget: str) -> dict[str, Any]:
     """Return the options with which a source records at a budget."""
-    suite = SUITES[env]
-    values = asdict(SOURCES[source].usual(suite))
-    for recipe in recipes_of(suite):
-        if recipe.fits(budget, "", "", source):
-            values |= recipe.values.get("collect", {})
-    return dict(values | COLLECT.get(source, {}).get(budget, {}))
+    values: dict[str, Any] = {}
+    for layer in collect_layers(env, source, budget):
+        values |= layer.values["collect"]
+    return values
 
 
 def row_of(config: RunConfig) -> Variant:
