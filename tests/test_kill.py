@@ -92,7 +92,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples" / "suites"
 LEARNED = {
     "PPO-cartpole-permuted": ("collect.settings.n_steps=128", "collect.envs_per_task=2"),
     "PPO-pendulum-sign": ("collect.settings.n_steps=128", "collect.normalise=true"),
-    "SAC-pendulum-sign": ("collect.settings.batch_size=64", "collect.settings.train_freq=4"),
+    "SAC-pendulum-sign": ("collect.transitions=800", "collect.settings.batch_size=64"),
 }
 
 
@@ -102,7 +102,7 @@ def collect_example(home: Path, algorithm: str, env: str, sets: tuple[str, ...])
         "RADT_HOME": str(home),
         "RADT_PLUGINS": str(EXAMPLES / f"{env.replace('-', '_')}.py"),
     }
-    sizes = ("collect.transitions=4096", "collect.tasks=2", "collect.parts=8")
+    sizes = ("collect.transitions=2048", "collect.tasks=2", "collect.parts=8")
     config = radt.preset(
         env, "dt", "laptop", "source=sb3", f"collect.algorithm={algorithm}", *sizes, *sets
     )

@@ -11,6 +11,7 @@ import inspect
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ def build(suite: TaskSuite, options: Any, env: VecEnv, seed: int) -> BaseAlgorit
     network = "Cnn" if suite.spaces.state.kind == "image" else "Mlp"
     recurrent = "Lstm" if options.algorithm == "RecurrentPPO" else ""
     policy = options.policy or f"{network}{recurrent}Policy"
-    settings = {"device": "cpu", **options.settings}
+    settings = {"device": "cpu", **deepcopy(dict(options.settings))}  # which it writes into
     if options.algorithm == "SAC":  # no more than can be filled
         most = settings.get("buffer_size", 1_000_000)
         settings["buffer_size"] = min(most, options.steps * options.envs_per_task)
