@@ -14,7 +14,8 @@ from torch import Tensor
 
 from radt.agent import ActionRule, Agent, Target
 from radt.runs.step_recorder import StepRecorder
-from tests.contracts.method import build_method
+from radt.viewer.live import Settings
+from tests.contracts.method import OPTIONS, TINY, build_method
 from tests.toys import TOY_GRID, TOY_REACH
 
 
@@ -82,6 +83,20 @@ def test_continuous_actions_have_no_chances() -> None:
     agent = Agent(build_method("ra-dt", TOY_REACH.spaces), Target(9.0))
     agent.act(np.zeros(6, np.float32))
     assert agent.action_probabilities is None
+
+
+@pytest.mark.parametrize("head", ["mse", "gaussian", "bins"])
+def test_knobs_and_records_of_continuous_actions(head: str) -> None:
+    options = {**OPTIONS["ra-dt"], "model": {**TINY, "action_head": head}}
+    agent = Agent(build_method("ra-dt", TOY_REACH.spaces, options), Target(9.0))
+    assert (Settings.of(agent).temperature is None) == (head == "mse")
+    recorder = StepRecorder(agent)
+    with recorder:
+        action = agent.act(np.zeros(6, np.float32))
+    recorder.see(np.zeros(1))
+    noted = recorder.take(0)
+    np.testing.assert_allclose(noted.actions[0], action, atol=1e-4)
+    assert noted.probabilities == [None]
 
 
 def test_an_abandoned_trial_is_begun_anew_with_the_same_noise() -> None:

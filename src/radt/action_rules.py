@@ -1,10 +1,23 @@
-"""How an action is chosen from logits, and the names of the rules that tables are made under.
+"""How an action is chosen, and the names of the rules that tables are made under.
 
 | rule              | what it does                                                                |
 |-------------------|-----------------------------------------------------------------------------|
 | `paper`           | samples from the softmax                                                    |
 | `authors`         | RA-DT samples among its two best actions, other methods take the best one   |
 | `explore-exploit` | flattens the softmax until a task's first success, and sharpens it then     |
+
+For continuous actions it depends on the head (`model.action_head`) what that means:
+
+| rule              | `gaussian`                            | `bins`, in each dimension            |
+|-------------------|---------------------------------------|--------------------------------------|
+| `paper`           | samples                               | samples from the softmax             |
+| `authors`         | RA-DT samples, others take the mean   | RA-DT: two best bins, others: best   |
+| `explore-exploit` | samples with twice the standard       | flattens the softmax, then sharpens  |
+|                   | deviation, then with half of it       |                                      |
+
+`mse` predicts one action, which every rule takes. A Gaussian has no second best action: `keep_best`
+changes it only where it is 1, which is the mean. Of `nucleus` it keeps the middle part. Samples are
+clipped to [-1, 1].
 """
 
 from __future__ import annotations
@@ -20,9 +33,9 @@ from radt.registry import UnknownNameError
 
 @dataclass(frozen=True)
 class ActionRule:
-    """How an action is chosen from logits: one rule for every method that is compared."""
+    """How an action is chosen: one rule for every method that is compared."""
 
-    temperature: float = 1.0  # of the softmax that is sampled from; 0: the best action
+    temperature: float = 1.0  # of the softmax, or times a standard deviation; 0: the best action
     explore_temperature: float | None = None  # while a slot explores; None: the same
     keep_best: int | None = None  # sample only among so many actions; the authors' code: 2
     nucleus: float | None = None  # sample only among the likeliest that make up this probability
@@ -46,8 +59,7 @@ class ActionRule:
 
     def weigh(self, logits: Tensor, exploring: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Say how likely each action is, up to a factor of its row: logits [B, A] -> [B, A]."""
-        explore = self.temperature if self.explore_temperature is None else self.explore_temperature
-        temperature = np.where(exploring, explore, self.temperature)[:, None]  # [B, 1]
+        temperature = self.temperatures(exploring)[:, None]  # [B, 1]
         values = logits.double().cpu().numpy()
         if self.keep_best is not None:
             kept = min(self.keep_best, values.shape[1])
@@ -58,6 +70,11 @@ class ActionRule:
         if self.nucleus is not None:
             chance = likeliest(chance, self.nucleus)
         return np.asarray(chance)
+
+    def temperatures(self, exploring: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the temperature of each row, [B]."""
+        explore = self.temperature if self.explore_temperature is None else self.explore_temperature
+        return np.where(exploring, explore, self.temperature)
 
 
 def likeliest(chance: NDArray[np.float64], share: float) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from torch import Tensor
 from radt.action_rules import ActionRule as ActionRule
 from radt.memory.identity import MemoryMismatchError, refuse_other
 from radt.memory.memory import Memory
-from radt.methods.method import Method, SavesState, UsesSharedMemory
+from radt.methods.method import Method, SavesState, UsesSharedMemory, head_of
 from radt.methods.trials import RunningTrials
 from radt.old_names import translated
 from radt.trajectory import Retrieval
@@ -74,7 +74,7 @@ class Agent:
         self.slots = slots or 1
         self.autoreset_mode = autoreset_mode
         self.tasks = list(range(self.slots)) if tasks is None else list(tasks)
-        self.actor = method.actor(self.slots)
+        self.actor, self.head = method.actor(self.slots), head_of(method)
         self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)
         self._tasks_started = np.zeros(self.slots, dtype=np.int64)
@@ -276,12 +276,11 @@ class Agent:
         self._between[slots] = False
 
     def _choose(self, slots: NDArray[np.int64]) -> NDArray[Any]:
-        decided = self.actor.decide(self.trials, slots)  # [B, action_size]
-        if self.method.spaces.action.kind == "continuous":
-            return decided.cpu().numpy()
-        self._decided = decided
-        uniform = self.trials.noise[slots, self.trials.step[slots], 0]
-        return self.rule.choose(decided, uniform, self.trials.exploring(slots))
+        decided = self.actor.decide(self.trials, slots)  # [B, head.size]
+        if self.method.spaces.action.kind == "discrete":
+            self._decided = decided
+        uniform = self.trials.noise[slots, self.trials.step[slots]]  # [B, 1] or [B, action_size]
+        return self.head.choose(decided, self.rule, uniform, self.trials.exploring(slots))
 
     def _check(self, states: NDArray[Any]) -> None:
         expected = (self.slots, *self.method.spaces.state.shape)

@@ -30,7 +30,7 @@ from torch.nn.parallel import DistributedDataParallel
 from radt.costs import target_steps
 from radt.engine import cores
 from radt.errors import RadtError
-from radt.model.policy import counted_errors
+from radt.model.losses import counted_errors
 
 # The others wait while rank 0 collects or evaluates. A process that ends is noticed at once.
 PATIENCE = timedelta(hours=12)

@@ -42,7 +42,7 @@ class Plain:
 
 
 def test_the_columns_are_those_of_the_agents_own_searches() -> None:
-    keeper, twin = SearchKeeper(CONTEXT), Plain()
+    keeper, twin = SearchKeeper(CONTEXT, trials=4), Plain()
     rolled = record_trials(
         build_method("ra-dt", TOY_GRID.spaces), toy_trials(4), None, keeper, twin
     )

@@ -179,17 +179,18 @@ def roll_out(
     return result, np.stack(env.actions), agent
 
 
-def check_learning(name: str, suite: TaskSuite, dataset: Dataset) -> None:
+def check_learning(
+    name: str, suite: TaskSuite, dataset: Dataset, options: dict[str, Any] | None = None
+) -> None:
     """Drawing depends on the generator alone; the loss is finite, falls, and sees no padding."""
-    method = build_method(name, suite.spaces)
-    method.prepare(dataset)
+    method = _prepared(name, suite, dataset, options)
     first, again, other = (method.draw(16, np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert same_examples(first, again)
     assert not same_examples(first, other)
     losses = _overfit(method, first, updates=20)
     assert np.isfinite(losses).all()
     assert losses[-1] < 0.98 * losses[0]
-    assert losses[:5] == _overfit(_prepared(name, suite, dataset), again, updates=5)
+    assert losses[:5] == _overfit(_prepared(name, suite, dataset, options), again, updates=5)
     check_padding(method, method.draw(16, np.random.default_rng(5)))
 
 
@@ -213,9 +214,11 @@ def _loss_and_gradient(method: Method, examples: Any) -> list[torch.Tensor]:
     return [loss.detach(), *(p.grad.clone() for p in policy.parameters() if p.grad is not None)]
 
 
-def check_acting(name: str, suite: TaskSuite, folder: Path) -> None:
+def check_acting(
+    name: str, suite: TaskSuite, folder: Path, options: dict[str, Any] | None = None
+) -> None:
     """Acting is repeatable, independent of who acts beside, and survives a checkpoint."""
-    method = build_method(name, suite.spaces)
+    method = build_method(name, suite.spaces, options)
     tasks = suite.eval_tasks
     result, actions, _ = roll_out(method, suite, tasks)
     assert result.returns.shape == (len(tasks), 3)
@@ -225,9 +228,9 @@ def check_acting(name: str, suite: TaskSuite, folder: Path) -> None:
         np.testing.assert_allclose(own[:, 0], actions[: len(own), slot], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(alone.returns[0], result.returns[slot], rtol=1e-5)
     if name in LEARNING:
-        save_checkpoint(folder / "model.safetensors", method, card_of(method, name))
+        save_checkpoint(folder / "model.safetensors", method, card_of(method, name, options))
         method, card = load_checkpoint(folder / "model.safetensors")
-        assert card == card_of(method, name)
+        assert card == card_of(method, name, options)
     _, again, _ = roll_out(method, suite, tasks)
     np.testing.assert_array_equal(again, actions)
 
@@ -247,8 +250,10 @@ def same_examples(one: Any, other: Any) -> bool:
     return True
 
 
-def _prepared(name: str, suite: TaskSuite, dataset: Dataset) -> Method:
-    method = build_method(name, suite.spaces)
+def _prepared(
+    name: str, suite: TaskSuite, dataset: Dataset, options: dict[str, Any] | None
+) -> Method:
+    method = build_method(name, suite.spaces, options)
     method.prepare(dataset)
     return method
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from radt.action_rules import ActionRule
 from radt.data import Dataset
 from radt.envs.suite import SUITES as REGISTERED
 from radt.envs.suite import Oracle, TaskSuite
 from radt.methods import METHODS
-from radt.model.policy import action_loss
+from radt.model.losses import action_loss
 from tests.contracts.method import (
     LEARNING,
     OPTIONS,
@@ -81,6 +82,23 @@ def test_every_method_can_be_shown_beginnings(name: str, datasets: dict[str, Dat
 @pytest.mark.parametrize(("name", "suite"), PAIRS)
 def test_acting(name: str, suite: TaskSuite, tmp_path: Path) -> None:
     check_acting(name, suite, tmp_path)
+
+
+@pytest.mark.parametrize("head", ["gaussian", "bins"])
+@pytest.mark.parametrize("name", ["dt", "ad", "dpt", "ra-dt"])
+def test_heads_that_are_sampled(
+    name: str, head: str, datasets: dict[str, Dataset], tmp_path: Path
+) -> None:
+    options = {**OPTIONS[name], "model": {**OPTIONS[name]["model"], "action_head": head}}
+    check_learning(name, TOY_REACH, datasets["toy-reach"], options)
+    check_acting(name, TOY_REACH, tmp_path, options)
+    method = build_method(name, TOY_REACH.spaces, options)
+    (_, one, _), (_, other, _) = (
+        roll_out(method, TOY_REACH, TOY_REACH.eval_tasks, rule=ActionRule(temperature))
+        for temperature in (1.0, 0.0)
+    )
+    assert (abs(one) <= 1).all()
+    assert (one != other).any()
 
 
 @pytest.mark.parametrize("name", REFERENCES)

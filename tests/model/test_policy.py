@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from radt.model.policy import DecisionTransformer, action_loss, counted_errors, loss_in_parts
+from radt.model.losses import action_loss, counted_errors, loss_in_parts
+from radt.model.policy import DecisionTransformer
 from radt.model.transformer import Context
 from radt.trajectory import Batch
 from tests.model.batches import SPACES, mixed, random_actions, random_batch, small_model

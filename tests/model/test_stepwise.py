@@ -51,10 +51,16 @@ def asked(batch: Batch, step: int, model: DecisionTransformer) -> Batch:
 @torch.no_grad()
 @pytest.mark.parametrize("tokens", ["fused", "interleaved"])
 @pytest.mark.parametrize("return_to_go", [False, True])
-@pytest.mark.parametrize("kind", ["discrete", "vector"])
-def test_every_decision_equals_the_full_forward(kind: str, return_to_go: bool, tokens: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "head"),
+    [("discrete", "mse"), ("vector", "mse"), ("vector", "gaussian"), ("vector", "bins")],
+)
+def test_every_decision_equals_the_full_forward(
+    kind: str, head: str, return_to_go: bool, tokens: str
+) -> None:
     spaces = SPACES[kind]
-    model = two_episode_model(spaces, tokens=tokens, return_to_go=return_to_go)
+    options = {"tokens": tokens, "return_to_go": return_to_go, "action_head": head}
+    model = two_episode_model(spaces, **options)
     whole, rows = pairs(spaces, CURRENT), torch.arange(len(EARLIER))
     full = model(whole)
     stepwise = StepwisePolicy(model, rows=7, steps=2 * spaces.horizon)

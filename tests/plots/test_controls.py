@@ -16,7 +16,7 @@ from radt.commands.evaluate import show_result
 from radt.envs.suite import SUITES
 from radt.plots.comparison import write_comparison
 from radt.plots.curves import icl_pictures
-from radt.plots.records import label_of, outcomes
+from radt.plots.records import label_of, outcomes, rule_in_words
 from radt.plots.report import write_report
 from radt.plots.row_json import row_json
 from radt.plots.tables import markdown, method_table, row_in_words
@@ -197,3 +197,9 @@ def test_words_about_negative_returns_have_no_percentage(best: float | None) -> 
     words = row_in_words(method_table([record])[0], "final")
     assert "% of the optimum" not in words
     assert ("the optimum is -150.0" in words) is (best is not None)
+
+
+@pytest.mark.parametrize("head", ["mse", "gaussian"])
+def test_a_rule_is_told_of_where_it_acts(head: str) -> None:
+    record = dense_record("ra-dt") | {"config": {"options": {"model": {"action_head": head}}}}
+    assert ("temperature" in rule_in_words(record, record)) == (head == "gaussian")

@@ -25,7 +25,7 @@ from radt.runs.provenance import Stopwatch
 from radt.runs.run import Run, collect
 from radt.runs.train import train_run
 from radt.track import Tracker
-from tests.contracts.method import build_method
+from tests.contracts.method import TINY, build_method
 from tests.runs.small import small_config, use_toys
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -148,14 +148,15 @@ def test_what_was_learned_from_is_told(trained: Callable[[str], Run]) -> None:
     assert evaluated(trained("nearest"))["data"] is None
 
 
-def test_continuous_actions_have_no_other_rules() -> None:
-    method = build_method("dt", TOY_REACH.spaces)
+@pytest.mark.parametrize("head", ["mse", "gaussian", "bins"])
+def test_other_rules_of_continuous_actions_need_a_head_that_is_sampled(head: str) -> None:
+    method = build_method("dt", TOY_REACH.spaces, {"model": {**TINY, "action_head": head}})
     trials = Trials(TOY_REACH, (4, 5), 2, named_rule("paper", "dt"), 0)
-    other = {"authors": named_rule("authors", "dt")}
-    assert list(evaluations(method, trials, other, ("erased", "oracle"))) == [
-        "main",
-        "erased",
-    ]
+    asked = evaluations(
+        method, trials, {"authors": named_rule("authors", "dt")}, ("erased", "oracle")
+    )
+    rules = [] if head == "mse" else ["authors", "authors-erased"]
+    assert list(asked) == ["main", "erased", *rules]
 
 
 def test_an_experts_episode_is_left_out_where_there_is_none() -> None:

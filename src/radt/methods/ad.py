@@ -28,13 +28,8 @@ from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.transforms import check_translate, translate_batches
 from radt.methods.trials import RunningTrials, last_real
 from radt.methods.windows import WindowOptions, WindowSampler, check_share, whole_episodes
-from radt.model.policy import (
-    DecisionTransformer,
-    ModelConfig,
-    action_loss,
-    counted_errors,
-    loss_in_parts,
-)
+from radt.model.losses import counted_errors, loss_in_parts
+from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.model.stepwise import StepwisePolicy
 from radt.model.tokens import episodes_ago
 from radt.spaces import TaskSpaces
@@ -109,7 +104,7 @@ class AD:
             recent = examples.recent.rows(rows).trimmed()
             wanted = targets[rows, : recent.mask.shape[1]]
             some = None if valid is None else valid[rows]
-            return action_loss(self.policy(recent), recent.actions, wanted, some)
+            return self.policy.action_head.loss(self.policy(recent), recent.actions, wanted, some)
 
         length, counted = examples.recent.mask.sum(1), counted_errors(targets, valid)
         return loss_in_parts(of, length, counted, self.policy.device)
@@ -173,7 +168,7 @@ class EpisodePairActor:
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, action_size]."""
+        """Predict the next action of each slot, [B, head size]."""
         if self._stepwise is None:
             recent = self._input(trials, slots)
             return last_real(recent, self.policy(recent).cpu())

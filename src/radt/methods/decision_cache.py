@@ -75,7 +75,7 @@ class MovingWindow:
         context: Context | None = None,
         version: int | NDArray[np.int64] = 0,
     ) -> Tensor:
-        """Predict the next action of each slot, [B, action_size].
+        """Predict the next action of each slot, [B, head size].
 
         `version` [B] changes with what a slot has retrieved: another context is another input.
         """

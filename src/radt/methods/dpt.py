@@ -36,7 +36,8 @@ from radt.methods.windows import (
     check_share,
     whole_episodes,
 )
-from radt.model.policy import ModelConfig, action_loss, counted_errors, loss_in_parts
+from radt.model.losses import counted_errors, loss_in_parts
+from radt.model.policy import ModelConfig
 from radt.model.set_policy import HeldSets, SetPolicy, Transitions
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
@@ -139,7 +140,7 @@ class DPT:
             recent = examples.recent.rows(rows).trimmed()
             predicted = self.policy(recent.states, known.rows(rows))
             labels = examples.labels[rows, : recent.mask.shape[1]]
-            return action_loss(
+            return self.policy.action_head.loss(
                 predicted, labels, recent.mask, None if valid is None else valid[rows]
             )
 
@@ -207,7 +208,7 @@ class DPTActor:
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, action_size]."""
+        """Predict the next action of each slot, [B, head size]."""
         states = torch.from_numpy(trials.states[slots, trials.step[slots]])
         if self._held is None:
             return torch.as_tensor(self.policy(states[:, None], self._sets(slots))[:, 0].cpu())

@@ -14,11 +14,11 @@ from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.decision_cache import MovingWindow, check_window_step
-from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
+from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, head_of
 from radt.methods.transforms import check_translate, translate_batches
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler
-from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
+from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
@@ -78,7 +78,8 @@ class DT:
     def loss(self, examples: DTExamples) -> Tensor:
         """Return how badly the actions of all steps are predicted."""
         recent = examples.recent
-        return action_loss(self.policy(recent), recent.actions, recent.mask, examples.valid)
+        predicted = self.policy(recent)
+        return head_of(self).loss(predicted, recent.actions, recent.mask, examples.valid)
 
     def actor(self, slots: int) -> DTActor:
         """Put the method to work."""
@@ -108,7 +109,7 @@ class DTActor:
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, action_size]."""
+        """Predict the next action of each slot, [B, head size]."""
         return self.window.decide(trials, slots)
 
 

@@ -15,6 +15,7 @@ from radt.data.reader import Dataset
 from radt.memory.embed import EMBEDDERS, Embedder
 from radt.memory.memory import Memory
 from radt.methods.trials import RunningTrials
+from radt.model.heads import ActionHead, action_head
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
 from radt.trajectory import Retrieval, Trajectory
@@ -48,7 +49,10 @@ class Actor(Protocol):
         ...
 
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Return action logits, or actions in [-1, 1], for some slots: [B, action_size]."""
+        """Return what the action head says of some slots: [B, size].
+
+        Of a method whose policy has none these are logits, or actions in [-1, 1].
+        """
         ...
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
@@ -108,6 +112,12 @@ class Method(Protocol):
     def actor(self, slots: int) -> Actor:
         """Put the method to work on several slots."""
         ...
+
+
+def head_of(method: Method) -> ActionHead:
+    """Return the head that says what a method's decisions mean; the usual one if it has none."""
+    own: ActionHead | None = getattr(method.networks.get("policy"), "action_head", None)
+    return own or action_head(method.spaces.action)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from radt.methods.transforms import (
 )
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, Windows, WindowSampler, check_share
-from radt.model.policy import DecisionTransformer, ModelConfig, action_loss
+from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
@@ -136,8 +136,9 @@ class RADT:
 
     def loss(self, examples: RADTExamples) -> Tensor:
         """Predict the actions of the batch (Algorithm 2, line 10) and compare."""
-        predicted = self.policy(examples.recent, examples.retrieved)
-        return action_loss(predicted, examples.recent.actions, examples.targets, examples.valid)
+        recent, loss = examples.recent, self.policy.action_head.loss
+        predicted = self.policy(recent, examples.retrieved)
+        return loss(predicted, recent.actions, examples.targets, examples.valid)
 
     def actor(self, slots: int) -> RADTActor:
         """Put the method to work with empty memories."""

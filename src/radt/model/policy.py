@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
+from radt.model.heads import HeadName, action_head
 from radt.model.tokens import StepEmbedding, Tokenisation
 from radt.model.transformer import Context, Transformer, initialise_as_gpt2
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
-
-ROWS_AT_ONCE = 16  # of a batch, where a CPU's cache is what limits
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,7 @@ class ModelConfig:
     return_to_go: bool = True
     cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
     encoder: str | None = None  # what reads states; None: the encoder for their kind
+    action_head: HeadName = "mse"  # what predicts continuous actions; the paper's: mse
 
     def __post_init__(self) -> None:
         if self.layers < 1 or self.heads < 1 or self.width < 1 or self.width % self.heads:
@@ -67,7 +65,8 @@ class DecisionTransformer(nn.Module):
             config.dropout,
             cross_layers=asked if retrieves else (),
         )
-        self.head = nn.Linear(config.width, spaces.action.size)
+        self.action_head = action_head(spaces.action, config.action_head)
+        self.head = nn.Linear(config.width, self.action_head.size)
         self.embed_retrieved: StepEmbedding | None = None
         if retrieves:
             self.embed_retrieved = StepEmbedding(
@@ -87,7 +86,7 @@ class DecisionTransformer(nn.Module):
         return self.head.weight.device
 
     def forward(self, recent: Batch, retrieved: Batch | Context | None = None) -> Tensor:
-        """Return action logits, or actions in [-1, 1], for every step: [B, L, action_size].
+        """Return what the action head says of every step, [B, L, action_head.size].
 
         What was retrieved may come as it is, or as what `context` made of it before.
         """
@@ -102,7 +101,7 @@ class DecisionTransformer(nn.Module):
 
     @torch.no_grad()
     def decide(self, recent: Batch, retrieved: Batch | Context | None = None) -> Tensor:
-        """Return what `forward` says of each row's last real step, but sooner: [B, action_size]."""
+        """Return what `forward` says of each row's last real step, but sooner: [B, size]."""
         recent = recent.to(self.device)
         tokens, context = self.embed(recent, past=False), self.as_context(recent, retrieved)
         last = (recent.mask.sum(1) - 1) * self.embed.per_step + self.embed.deciding  # [B]
@@ -113,9 +112,8 @@ class DecisionTransformer(nn.Module):
         return retrieved if isinstance(retrieved, Context) else self.context(recent, retrieved)
 
     def act(self, hidden: Tensor) -> Tensor:
-        """Read actions from decision tokens: logits, or values squashed into [-1, 1]."""
-        actions: Tensor = self.head(hidden)
-        return actions if self.spaces.action.kind == "discrete" else torch.tanh(actions)
+        """Read from decision tokens what the action head makes of them."""
+        return self.action_head.read(self.head(hidden))
 
     def context(self, recent: Batch, retrieved: Batch | None) -> Context | None:
         """Embed retrieved chunks; a row that has none sees the learned null chunk instead."""
@@ -129,44 +127,3 @@ class DecisionTransformer(nn.Module):
         mask = self.embed_retrieved.mask(retrieved)  # [B, M]
         nothing = ~mask.any(dim=1, keepdim=True)  # [B, 1]
         return Context(torch.cat([null, tokens], dim=1), torch.cat([nothing, mask], dim=1))
-
-
-def action_loss(
-    predicted: Tensor, actions: Tensor, steps: Tensor, valid: Tensor | None = None
-) -> Tensor:
-    """Average cross-entropy, or squared error over valid dimensions, of the marked steps.
-
-    predicted [B, L, action_size], actions [B, L] or [B, L, action_size], steps [B, L] bool;
-    valid [B, action_size] bool marks the dimensions that mean something, None: all.
-    """
-    actions, steps = actions.to(predicted.device), steps.to(predicted.device)
-    if actions.ndim == 2:
-        return cross_entropy(predicted[steps], actions[steps])
-    counted = steps[..., None].expand_as(actions)
-    if valid is not None:
-        counted = counted & valid[:, None, :].to(predicted.device)
-    return (predicted - actions)[counted].square().mean()
-
-
-def loss_in_parts(
-    part_loss: Callable[[Tensor], Tensor], length: Tensor, counted: Tensor, device: torch.device
-) -> Tensor:
-    """Average losses of a batch, a few rows of like length at a time, which is the same number.
-
-    On a CPU what a few long rows take stays in the cache, and short rows need no padding to the
-    longest; elsewhere all rows go together. `part_loss` takes rows and averages over what
-    `counted` [B] says of them.
-    """
-    together = ROWS_AT_ONCE if device.type == "cpu" else len(length)
-    parts = length.argsort(stable=True).split(together)
-    losses = [
-        part_loss(rows) * (counted[rows].sum() / counted.sum())
-        for rows in parts
-        if counted[rows].any()
-    ]
-    return torch.stack(losses).sum()
-
-
-def counted_errors(steps: Tensor, valid: Tensor | None) -> Tensor:
-    """Count what `action_loss` averages over, row by row: [B, L], [B, action_size] -> [B]."""
-    return steps.sum(1) if valid is None else steps.sum(1) * valid.sum(1)

@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 
 from radt.model.attention import Place
 from radt.model.encoders import state_encoder
+from radt.model.heads import action_head
 from radt.model.policy import ModelConfig
 from radt.model.transformer import Transformer, initialise_as_gpt2
 from radt.spaces import TaskSpaces
@@ -81,7 +82,8 @@ class SetPolicy(nn.Module):
         self.spaces, self.config = spaces, config
         self.embed = SetEmbedding(spaces, config.width, config.encoder)
         self.trunk = Transformer(config.layers, config.width, config.heads, config.dropout)
-        self.head = nn.Linear(config.width, spaces.action.size)
+        self.action_head = action_head(spaces.action, config.action_head)
+        self.head = nn.Linear(config.width, self.action_head.size)
         self.drop = nn.Dropout(config.dropout)
         initialise_as_gpt2(self, torch.Generator().manual_seed(seed), config.layers)
 
@@ -91,7 +93,7 @@ class SetPolicy(nn.Module):
         return self.head.weight.device
 
     def forward(self, queries: Tensor, known: Transitions) -> Tensor:
-        """Return action logits, or actions in [-1, 1], of query states: [B, Q, action_size]."""
+        """Return what the action head says of query states, [B, Q, action_head.size]."""
         queries, known = queries.to(self.device), known.to(self.device)
         tokens = torch.cat([self.embed(known), self.embed.queries(queries)], dim=1)
         count = queries.shape[1]
@@ -99,9 +101,8 @@ class SetPolicy(nn.Module):
         return self.act(self.trunk.ending(self.drop(tokens), count, seen))
 
     def act(self, hidden: Tensor) -> Tensor:
-        """Read actions from query tokens: logits, or values squashed into [-1, 1]."""
-        actions: Tensor = self.head(hidden)
-        return actions if self.spaces.action.kind == "discrete" else torch.tanh(actions)
+        """Read from query tokens what the action head makes of them."""
+        return self.action_head.read(self.head(hidden))
 
 
 def who_sees_whom(mask: Tensor, queries: int) -> Tensor:
@@ -136,7 +137,7 @@ class HeldSets:
 
     @torch.no_grad()
     def decide(self, states: Tensor, rows: Tensor) -> Tensor:
-        """Answer one query state per row, [B, *state_shape] -> [B, action_size]."""
+        """Answer one query state per row, [B, *state_shape] -> [B, size]."""
         states, rows = states.to(self.policy.device), rows.to(self.policy.device)
         held = 2 + self.size[rows]  # [B]
         seen = torch.arange(int(held.max()), device=rows.device) < held[:, None]

@@ -64,7 +64,7 @@ class StepwisePolicy:
 
         `whole` and `latest` return the inputs of some of the rows.
         """
-        decided = torch.zeros(len(rows), self.model.spaces.action.size)
+        decided = torch.zeros(len(rows), self.model.action_head.size)
         for read, inputs, some in ((self.begin, whole, begins), (self.step, latest, ~begins)):
             if bool(some.any()):
                 part = context if context is None or bool(some.all()) else context.rows(some)

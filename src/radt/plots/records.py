@@ -194,9 +194,11 @@ def digits_of(records: Sequence[Record]) -> int:
 
 
 def acts_by_rule(record: Record) -> bool:
-    """Tell whether a rule of action does anything: continuous actions are not drawn by one."""
-    env = str(record["env"])
-    return env not in SUITES.names() or SUITES[env].spaces.action.kind == "discrete"
+    """Tell whether a rule of action does anything: the head `mse` leaves it no choice."""
+    env, options = str(record["env"]), record.get("config", {}).get("options", {})
+    if env not in SUITES.names() or SUITES[env].spaces.action.kind == "discrete":
+        return True
+    return bool(options.get("model", {}).get("action_head", "mse") != "mse")
 
 
 def rule_in_words(record: Record, part: Record) -> str:

@@ -190,10 +190,11 @@ def command(config: RunConfig, out: Path) -> str:
 
 def config_parts(config: RunConfig) -> list[str]:
     """List every value of a config that acts; those that no preset says are bold."""
-    own, idle = changed(config), () if acts_by_rule({"env": config.env}) else (RULE,)
+    own, values = changed(config), config.to_json()
+    idle = () if acts_by_rule({"env": config.env, "config": values}) else (RULE,)
     rows = [
         [f"`{path}`", f"**{_shown(value)}**" if path in own else _shown(value)]
-        for path, value in leaves(config.to_json()).items()
+        for path, value in leaves(values).items()
         if not path.startswith(idle)
     ]
     note = "Bold: not what the presets of its environment, method and budget say."

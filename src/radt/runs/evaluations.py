@@ -21,6 +21,7 @@ from radt.memory.demonstrations import can_demonstrate
 from radt.memory.language import flush_embeddings
 from radt.methods import Method
 from radt.methods.controls import possible
+from radt.methods.method import head_of
 from radt.runs.roll_out import RollOut, Trials
 from radt.track import Tracker
 from radt.version import code_version
@@ -61,8 +62,8 @@ def evaluations(
     """Name all that is evaluated: the method itself, its controls, other rules.
 
     What cannot be is left out: controls that the method or the suite has nothing for, and other
-    rules where actions are continuous, which no rule chooses. Other rules are evaluated with the
-    control `erased`, where that is asked for.
+    rules where the action head predicts one action, so that no rule has a choice. Other rules are
+    evaluated with the control `erased`, where that is asked for.
     """
     actor = method.actor(len(trials.tasks))
     usable = [control for control in controls if possible(control, actor, trials.tasks)]
@@ -71,8 +72,7 @@ def evaluations(
     asked = {MAIN: trials} | {
         control: replace(trials, control=control, title=f"evaluate {control}") for control in usable
     }
-    discrete = method.spaces.action.kind == "discrete"
-    for name, rule in rules.items() if discrete else ():
+    for name, rule in rules.items() if head_of(method).sampled else ():
         if rule != trials.rule:
             asked[name] = replace(trials, rule=rule, title=f"evaluate {name}")
             if "erased" in usable:

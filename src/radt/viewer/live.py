@@ -59,7 +59,7 @@ class Settings:
     def of(cls, agent: Agent) -> Settings:
         """Read the knobs of an agent."""
         known: dict[str, Any] = {}
-        if agent.method.spaces.action.kind == "discrete":
+        if agent.head.sampled:
             usual, explore = agent.rule.temperature, agent.rule.explore_temperature
             known |= {"temperature": usual}
             known |= {"explore_temperature": usual if explore is None else explore}
