@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from radt.collect import noisy_expert, ppo, ppo_lstm, sb3  # which register themselves
+from radt.collect import imported, noisy_expert, ppo, ppo_lstm, sb3  # which register themselves
 from radt.collect.noisy_expert import NoisyExpertOptions
 from radt.collect.ppo import CollectConfig
 from radt.collect.ppo_lstm import RecurrentConfig
@@ -36,6 +36,7 @@ __all__ = [
     "Request",
     "SB3Options",
     "SourceEntry",
+    "imported",
     "noisy_expert",
     "ppo",
     "ppo_lstm",
