@@ -19,26 +19,11 @@ from radt.collect import CollectError, SB3Options, record_histories, sb3
 from radt.collect.record import PARTS
 from radt.data import Dataset, read_manifest
 from radt.envs.suite import TaskSuite
-from tests.toys import TOY_ENCODED, TOY_GRID, TOY_IMAGE, TOY_REACH
+from tests.toys import TOY_ENCODED, TOY_GRID, TOY_IMAGE, TOY_REACH, Plain
 
 PPO = {"n_steps": 20, "batch_size": 20, "n_epochs": 2}
 SAC = {"learning_starts": 20, "batch_size": 16, "policy_kwargs": {"net_arch": [8]}}
 LSTM = {**PPO, "policy_kwargs": {"lstm_hidden_size": 8}}
-
-
-class Plain:
-    """A toy that can be sent to workers and written down: it knows no functions."""
-
-    def __init__(self, toy: TaskSuite) -> None:
-        self.name = toy.name
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(TOYS[self.name], name)
-
-
-TOYS = {toy.name: toy for toy in (TOY_ENCODED, TOY_GRID, TOY_IMAGE, TOY_REACH)}
 
 
 @dataclass(frozen=True)

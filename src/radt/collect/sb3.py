@@ -36,7 +36,7 @@ from radt.engine import JobError, single_threaded
 from radt.envs.suite import TaskSuite
 from radt.files import locked
 
-SECONDS_PER_STEP = {"PPO": 1e-3, "SAC": 1e-2, "RecurrentPPO": 5e-3}
+SECONDS_PER_STEP = {"PPO": 5e-4, "SAC": 7e-3, "RecurrentPPO": 5e-3}  # small networks
 News = tuple[int, float]  # transitions of a task, and the mean return of its last episodes
 
 
