@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from radt.agent import ActionRule, Agent, Target
+from radt.errors import InputError
 from radt.icl import in_context_learning
+from radt.memory.identity import MemoryMismatchError
+from radt.memory.memory_file import look_into
+from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.trajectory import Trajectory
-from tests.contracts.method import OPTIONS, build_method
+from tests.contracts.method import build_method
 from tests.contracts.unequal import HORIZON, SPACES, Unequal, diaries, unequal_envs
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -129,7 +133,7 @@ def test_a_new_task_empties_only_its_slots() -> None:
 
 def test_a_task_that_starts_between_act_and_observe_learns_nothing_of_the_old_one() -> None:
     agent = agent_for(slots=2)
-    agent.act(np.zeros((2, 2)))
+    agent.act(np.zeros((2, 2), int))
     agent.start_task(1)
     agent.observe([1.0, 1.0], [True, True], [False, False])
     assert agent.trials.trial.tolist() == [1, 0]
@@ -159,14 +163,62 @@ def test_a_saved_memory_goes_on_in_another_agent(tmp_path: Path) -> None:
     assert other.query_slots.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_memory_is_saved_by_task_and_found_again(tmp_path: Path, shared: bool) -> None:
+    file, memory = tmp_path / "memory", agent_for().memory if shared else None
+    agent = agent_for(slots=2, tasks=[85, 3], memory=memory)
+    agent.act(np.array([[1, 0], [2, 0]]))
+    agent.observe([1.0, 0.0], [True, True], [False, False])
+    agent.save(file)
+    identity, entries, progress = look_into(file)
+    assert identity == agent.memory.identity()  # type: ignore[union-attr]
+    assert entries.task.tolist() == [85, 3]
+    assert progress == {"tasks_of_slots": [85, 3], "trials_of_slots": [1, 1]}
+    for tasks in (None, [85, 3]):
+        other = agent_for(slots=2, tasks=tasks)
+        other.load(file)
+        assert other.tasks == [85, 3]
+        other.act(np.array([[1, 0], [2, 0]]))
+        assert other.retrieval is not None
+        assert (other.retrieval.chosen >= 0).all()
+    for tasks in ([3, 85], [0, 1]):
+        with pytest.raises(MemoryMismatchError, match=r"build it with tasks=\[85, 3\]"):
+            agent_for(slots=2, tasks=tasks).load(file)
+    same = agent_for(slots=2, tasks=[85, 3], memory=agent_for().memory)
+    same.load(file)
+    assert same.memory.entries.task.tolist() == [85, 3]  # type: ignore[union-attr]
+
+
+def test_an_older_file_names_no_tasks_and_is_found(tmp_path: Path) -> None:
+    agent = agent_for(tasks=[85])
+    agent.act([1, 0])
+    agent.observe(1.0, True, False)
+    memory = agent.memory
+    assert memory is not None
+    owner = {name: torch.zeros(1) for name in ("trial", "solved", "tasks_started")}
+    for file, numbers in (("slots", None), ("tasks", torch.tensor([85]))):
+        memory.save(tmp_path / file, owner, numbers)
+        other = agent_for(tasks=[85])
+        other.load(tmp_path / file)
+        other.act([1, 0])
+        assert (other.retrieval.chosen >= 0).all()  # type: ignore[union-attr]
+    with pytest.raises(MemoryMismatchError, match=r"entries of the tasks \[85\]"):
+        agent_for().load(tmp_path / "tasks")
+
+
+def test_slots_of_one_task_cannot_be_saved_apart(tmp_path: Path) -> None:
+    with pytest.raises(MemoryMismatchError, match="several slots have the task 5"):
+        agent_for(slots=2, tasks=[5, 5]).save(tmp_path / "x")
+
+
 def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_path: Path) -> None:
     def wander(agent: Agent, steps: int) -> NDArray[np.int64]:
         for step in range(steps):
-            agent.act(np.zeros(2))
+            agent.act(np.zeros(2, int))
             agent.observe(0.0, step % HORIZON == HORIZON - 1, False)
         return agent.actor.kept()["tried"].numpy().copy()  # type: ignore
 
-    method = build_method("ra-dt", SPACES, {**OPTIONS["ra-dt"], "count_bonus": 5.0})
+    method = with_exploration(build_method("ra-dt", SPACES), ExplorationConfig(count_bonus=5.0))
     agent, other = (Agent(method, Target(5.0), seed=seed) for seed in (0, 1))
     tried = wander(agent, 3 * HORIZON)
     assert tried.sum() > 0
@@ -180,7 +232,7 @@ def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_p
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_acting_and_observing_take_turns(mode: AutoresetMode) -> None:
-    agent, obs = agent_for(slots=2, autoreset_mode=mode), np.zeros((2, 2))
+    agent, obs = agent_for(slots=2, autoreset_mode=mode), np.zeros((2, 2), int)
     nothing = ([0.0, 0.0], [False, False], [False, False])
     with pytest.raises(RuntimeError, match=r"call act\(obs\) first"):
         agent.observe(*nothing)
@@ -211,21 +263,79 @@ def test_methods_without_a_memory_say_so(name: str, tmp_path: Path) -> None:
 
 def test_other_observations_are_refused() -> None:
     with pytest.raises(ValueError, match=r"\(2, 2\) .* \(3, 2\)"):
-        agent_for(slots=3).act(np.zeros((2, 2)))
+        agent_for(slots=3).act(np.zeros((2, 2), int))
     with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
         agent_for().act(np.zeros(3))
     for outside in ([5, 0], [0, -1]):
-        with pytest.raises(ValueError, match=r"below \[5, 8\]"):
+        with pytest.raises(ValueError, match=r"not in 0\.\.\[4, 7\], first at slot 0"):
             agent_for().act(np.array(outside))
+
+
+def test_what_is_no_observation_is_refused() -> None:
+    with pytest.raises(InputError, match="float64 given to an agent whose discrete states"):
+        agent_for().act([1.0, 0.0])
+    agent = Agent(build_method("dt", TOY_REACH.spaces), Target(5.0), slots=2)
+    states = np.zeros((2, 6))
+    for value in (np.nan, np.inf):
+        states[1, 3] = value
+        with pytest.raises(InputError, match="not finite numbers, first at slot 1"):
+            agent.act(states)
+    agent.act(np.zeros((2, 6)))  # nothing was begun by what was refused
+
+
+@pytest.mark.parametrize("reward", [np.nan, np.inf, 1e300])
+def test_rewards_that_are_no_numbers_are_refused(reward: float) -> None:
+    agent = agent_for()
+    agent.act([1, 0])
+    with pytest.raises(InputError, match="rewards are not finite numbers, first at slot 0"):
+        agent.observe(reward, False, False)
+    with pytest.raises(InputError, match="given to an agent of 1 slots"):
+        agent.observe([1.0, 2.0], False, False)
+    agent.observe(1.0, False, False)  # the step can still be told rightly
+
+
+def test_actions_outside_the_box_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent(build_method("dt", TOY_REACH.spaces), Target(5.0))
+    monkeypatch.setattr(agent.head, "choose", lambda *_: np.full((1, 3), 1.5, np.float32))
+    with pytest.raises(InputError, match=r"the method dt decided .* leave \[-1, 1\]"):
+        agent.act(np.zeros(6))
+
+
+@pytest.mark.parametrize(
+    ("slots", "tasks", "said"),
+    [
+        (3, [1, 2], "3 slots were given 2 tasks"),
+        (None, [1, 2], "1 slots were given 2 tasks"),
+        (None, [-1], "-1 is no task"),
+        (None, [1.5], "1.5 is no task"),
+        (None, [10**9], "1000000000 is no task"),
+        (None, [True], "True is no task"),
+    ],
+)
+def test_tasks_that_cannot_be_are_refused(slots: int | None, tasks: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        agent_for(slots=slots, tasks=tasks)
+
+
+def test_an_environment_that_is_reset_in_the_middle_is_noticed_at_the_horizon() -> None:
+    agent = agent_for("dt")
+    for _ in range(4):
+        agent.act([0, 0])
+        agent.observe(0.0, False, False)
+    agent.abandon()  # as one does who resets the environment
+    with pytest.raises(ValueError, match=r"reset in the middle of a trial, call abandon"):
+        for _ in range(2 * HORIZON):
+            agent.act([0, 0])
+            agent.observe(0.0, False, False)
 
 
 def test_a_trial_that_never_ends_is_an_error() -> None:
     agent = agent_for("dt")
     for _ in range(HORIZON):
-        agent.act(np.zeros(2))
+        agent.act(np.zeros(2, int))
         agent.observe(0.0, False, False)
     with pytest.raises(ValueError, match="beyond the 7 steps"):
-        agent.act(np.zeros(2))
+        agent.act(np.zeros(2, int))
 
 
 def test_the_same_keys_give_the_same_noise_whatever_the_method(
@@ -237,7 +347,7 @@ def test_the_same_keys_give_the_same_noise_whatever_the_method(
         monkeypatch.setattr(agent.actor, "decide", lambda trials, slots: torch.zeros(len(slots), 3))
         actions = []
         for step in range(30):
-            actions.append(agent.act(np.zeros((2, 2))))
+            actions.append(agent.act(np.zeros((2, 2), int)))
             over = step % HORIZON == 4
             agent.observe([0, 0], [over, over], [False, False])
         chosen.append((np.stack(actions), agent.trials.target.copy()))
@@ -253,7 +363,7 @@ def test_each_trial_and_each_task_draws_anew() -> None:
     for trial in range(6):
         if trial == 3:
             agent.start_task()
-        agent.act(np.zeros(2))
+        agent.act(np.zeros(2, int))
         targets.append(float(agent.trials.target[0]))
         agent.observe(0.0, True, False)
     assert len(set(targets)) == 6
@@ -317,7 +427,7 @@ def test_explores_until_the_first_reward_of_a_task() -> None:
     def lives(reward: float) -> set[int]:
         actions = set()
         for step in range(40):
-            actions.add(agent.act(np.zeros(2)))
+            actions.add(agent.act(np.zeros(2, int)))
             agent.observe(reward if step == 39 else 0.0, step % 5 == 4, False)
         return actions
 

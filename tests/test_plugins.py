@@ -8,23 +8,36 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import radt.api  # registers all that is built in before a test copies it  # noqa: F401
 from radt import cli, registry
+from radt.api import collect, preset
+from radt.collect import CollectError
+from radt.collect.record import collection_plan
+from radt.data import read_manifest
 from radt.envs import SUITES
+from radt.envs.check import check_suite
+from radt.errors import RadtWarning, RunError
+from radt.files import sha256
 from radt.memory.embed import EMBEDDERS
 from radt.memory.index import INDEXES
 from radt.methods import METHODS
 from radt.model.encoders import ENCODERS
+from radt.plots.report import command, provenance
 from radt.registry import REGISTRIES, PluginError, UnknownNameError
+from radt.runs.compare import read_config
+from radt.runs.evaluate import evaluate_run
+from radt.runs.provenance import Stopwatch
+from radt.runs.run import Run, claim, collect_command
 from tests.contracts import embedder as embedder_contract
 from tests.contracts import encoder as encoder_contract
-from tests.contracts import env as env_contract
 from tests.contracts import index as index_contract
 from tests.contracts import method as method_contract
 from tests.model.batches import SPACES
@@ -112,9 +125,7 @@ def check(*command: str | Path, cwd: Path, **env: str) -> str:
 
 def test_the_environment_keeps_its_contract(example: None) -> None:
     suite = SUITES["corridor"]
-    env_contract.check_describes_itself(suite)
-    env_contract.check_horizon(suite, 2)
-    env_contract.check_deterministic(suite, 7, seed=0)
+    assert [finding for finding in check_suite(suite) if finding.problems] == []
 
 
 def test_the_encoder_keeps_its_contract(example: None) -> None:
@@ -204,6 +215,101 @@ def test_two_files_of_one_name_are_refused(plug: Plug, tmp_path: Path) -> None:
     plug(FILES["waves"], other)
     with pytest.raises(PluginError, match="have one name; rename one"):
         ENCODERS.names()
+
+
+def test_one_file_under_several_names_is_loaded_once(plug: Plug, tmp_path: Path) -> None:
+    link, same = tmp_path / "linked.py", tmp_path / "corridor.py"
+    link.symlink_to(FILES["corridor"])
+    same.symlink_to(FILES["corridor"])
+    plug(FILES["corridor"], os.path.relpath(FILES["corridor"]), link, same)
+    assert "corridor" in SUITES.names()
+    assert sys.modules["radt.plugins.linked"] is sys.modules["radt.plugins.corridor"]
+
+
+@pytest.mark.parametrize("package_first", [True, False])
+def test_a_file_that_a_package_offers_too_is_one(
+    plug: Plug, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package_first: bool
+) -> None:
+    monkeypatch.syspath_prepend(str(FILES["corridor"].parent))
+    monkeypatch.delitem(sys.modules, "corridor", raising=False)
+    point = EntryPoint("corridor", "corridor:CORRIDOR", "radt.envs")
+    monkeypatch.setattr(registry, "offered", lambda kind: (point,) if kind == "envs" else ())
+    if package_first:
+        importlib.import_module("corridor")
+    plug(FILES["corridor"])
+    assert SUITES["corridor"] is SUITES["corridor"]
+    assert registry.plugins_behind(["corridor"]).keys() == {"corridor.py"}
+    monkeypatch.delitem(sys.modules, "corridor", raising=False)
+
+
+@pytest.fixture
+def own(plug: Plug, tmp_path: Path) -> Path:
+    """Plug in a copy of the example's environment, and a file that no run uses."""
+    file = tmp_path / "corridor.py"
+    shutil.copy(FILES["corridor"], file)
+    plug(file, FILES["waves"])
+    return file
+
+
+def edited(file: Path) -> None:
+    """Change a plug-in, as another process would see it."""
+    file.write_text(file.read_text() + "# changed")
+    registry.LOADED[file.resolve()] = sha256(file)
+
+
+def test_a_dataset_knows_its_plug_ins(own: Path, tmp_path: Path) -> None:
+    config = preset("corridor", "dt", "smoke")
+    folder = collect(config)
+    assert read_manifest(folder).plugins == {"corridor.py": sha256(own)}
+    collect(config)
+    edited(own)
+    with pytest.warns(RadtWarning, match=r"another version of corridor\.py.*collect again"):
+        collect(config)
+    (folder / "manifest.json").unlink()
+    (folder / "parts").mkdir()
+    plan = collection_plan(SUITES["corridor"], config.collect, config.source)
+    plan["plugins"]["corridor.py"] = "0" * 64
+    (folder / "parts" / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(CollectError, match=r"corridor\.py.*delete .*parts to collect anew"):
+        collect(config)
+
+
+def test_a_run_knows_its_plug_ins(own: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    run = Run(preset("corridor", "random", "smoke"), tmp_path / "run")
+    claim(run)
+    begun = json.loads((run.out / "config.json").read_text())
+    assert begun["plugins"] == {"corridor.py": sha256(own)}
+    assert read_config(run.out) == run.config
+    claim(run)
+    evaluate_run(run, Stopwatch())
+    record = json.loads((run.out / "icl.json").read_text())
+    assert record["plugins"] == begun["plugins"]
+    assert f"corridor.py sha256 {sha256(own)[:16]}" in provenance(record)
+    monkeypatch.chdir(tmp_path)
+    assert command(run.config, run.out).startswith("RADT_PLUGINS=corridor.py radt run corridor ")
+    assert collect_command(run.config).startswith("RADT_PLUGINS=corridor.py radt collect corridor ")
+    edited(own)
+    with pytest.warns(RadtWarning, match=r"made with another version of corridor\.py"):
+        claim(run)
+    (run.out / "icl.json").unlink()
+    with pytest.raises(RunError, match=r"begun with another version of corridor\.py.*--out"):
+        claim(run)
+
+
+def test_a_warning_is_a_line_on_the_command_line(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["run", "corridor", "--method=random", f"--out={tmp_path / 'x'}", *SMOKE]
+    assert cli.main(line) == 0
+    capsys.readouterr()
+    edited(own)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert cli.main(line) == 0
+    said = capsys.readouterr()
+    assert "warning: " in said.err
+    assert "another version of corridor.py" in said.err
+    json.loads(said.out)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def roll(suite: TaskSuite, task: int, episode: int, seed: int) -> Trajectory:
     state, _ = env.reset(seed=int(rng.integers(2**31)))
     over = False
     while not over:
-        action = random_action(suite.spaces.action, rng)
+        action = suite.spaces.action.sample(1, rng)[0]
         next_state, reward, terminated, truncated, _ = env.step(action)
         steps.append((state, action, float(reward)))
         state, over = next_state, terminated or truncated
@@ -198,10 +198,3 @@ def roll(suite: TaskSuite, task: int, episode: int, seed: int) -> Trajectory:
         task=task,
         episode=episode,
     )
-
-
-def random_action(space: ActionSpace, rng: np.random.Generator) -> Any:
-    """Draw an action uniformly."""
-    if space.kind == "discrete":
-        return rng.integers(space.size)
-    return rng.uniform(-1.0, 1.0, space.shape).astype(np.float32)

@@ -20,18 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from radt.action_rules import ActionRule as ActionRule
-from radt.memory.identity import MemoryMismatchError, refuse_other
+from radt.errors import InputError
+from radt.memory.identity import MOST_TASKS, refuse_other
 from radt.memory.memory import Memory
+from radt.memory.saved_tasks import SavedTasks, by_task
+from radt.methods.back_off import exploring, packed, unpacked
 from radt.methods.method import Method, SavesState, UsesSharedMemory, head_of
 from radt.methods.trials import RunningTrials
-from radt.old_names import translated
+from radt.spaces import is_whole_number, value_problem
 from radt.trajectory import Retrieval
-
-EXPLORED = (
-    "most_rewards",
-    "back_off",
-    "failures",
-)  # columns of trials
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class Agent:
         self.single = slots is None
         self.slots = slots or 1
         self.autoreset_mode = autoreset_mode
-        self.tasks = list(range(self.slots)) if tasks is None else list(tasks)
+        self.tasks, self._tasks_given = checked_tasks(tasks, self.slots), tasks is not None
         self.actor, self.head = method.actor(self.slots), head_of(method)
         self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)
@@ -129,7 +126,7 @@ class Agent:
         """
         if self._decided is None:
             return None
-        weights = self.rule.weigh(self._decided, self.trials.exploring(self._acting))
+        weights = self.rule.weigh(self._decided, exploring(self.trials, self._acting))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     @property
@@ -193,9 +190,8 @@ class Agent:
                 "observe was called without an action to learn about; call act(obs) first, and "
                 "observe once after each step of the environment"
             )
+        rewards, done = self._outcome(reward, terminated, truncated)
         self._may_act, self._may_observe = True, False
-        rewards = np.atleast_1d(np.asarray(reward, dtype=np.float32))
-        done = np.atleast_1d(np.asarray(terminated)) | np.atleast_1d(np.asarray(truncated))
         acting = self._acting
         self._dummy[:] = False
         self.trials.record(acting, self._actions[acting], rewards[acting])
@@ -207,29 +203,37 @@ class Agent:
             self._dummy[ended] = self.autoreset_mode == AutoresetMode.NEXT_STEP
 
     def save(self, path: str | Path) -> None:
-        """Write the memory to a file, with how far each slot has come."""
+        """Write the memory to a file, with how far each slot has come.
+
+        In the file each entry stands under its slot's task, as in a shared memory.
+        """
         trials = self.trials
-        names = ("trial", "solved", *EXPLORED, "tasks_started")
-        progress = (*(getattr(trials, name) for name in names[:-1]), self._tasks_started)
-        tensors = [torch.from_numpy(column) for column in progress]
+        progress = {
+            "trial": torch.from_numpy(trials.trial),
+            "solved": torch.from_numpy(trials.solved),
+            "rewards_of_trials": packed(trials.rewards_of_trials),
+            "tasks_started": torch.from_numpy(self._tasks_started),
+        }
         kept = self.actor.kept() if isinstance(self.actor, SavesState) else {}
-        owner = dict(zip(names, tensors, strict=True)) | kept
-        self._needs_memory().save(Path(path), owner)
+        owner = progress | kept | {"tasks": torch.tensor(self.tasks)}
+        named = by_task(self.tasks) if self._shared is None else None
+        self._needs_memory().save(Path(path), owner, named)
 
     def load(self, path: str | Path) -> None:
-        """Replace the memory by one that an agent with as many slots saved, and go on there."""
-        progress = translated(self._needs_memory().load(Path(path)), EXPLORED)
-        if len(progress.get("trial", ())) != self.slots:
-            raise MemoryMismatchError(
-                f"{path} was not saved by an agent of {self.slots} slots; build an agent with as "
-                f"many slots as it has ({len(progress.get('trial', ()))})"
-            )
+        """Replace the memory by one that an agent with as many slots saved, and go on there.
+
+        An agent that was built without `tasks` takes those of the file.
+        """
+        shares = self._shared is not None
+        wanted = self.tasks if self._tasks_given or shares else None
+        own = SavedTasks(path, self.slots, wanted, shares)
+        progress = self._needs_memory().load(Path(path), own.place)
+        self.tasks[:] = own.tasks
         if isinstance(self.actor, SavesState):
             self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
-        for name in EXPLORED:  # older files do not tell
-            getattr(self.trials, name)[:] = progress.get(name, torch.zeros(self.slots)).numpy()
+        self.trials.rewards_of_trials = unpacked(progress, self.slots)
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self._between[:] = True
         self._dummy[:] = False
@@ -280,19 +284,54 @@ class Agent:
         if self.method.spaces.action.kind == "discrete":
             self._decided = decided
         uniform = self.trials.noise[slots, self.trials.step[slots]]  # [B, 1] or [B, action_size]
-        return self.head.choose(decided, self.rule, uniform, self.trials.exploring(slots))
+        chosen = self.head.choose(decided, self.rule, uniform, exploring(self.trials, slots))
+        if problem := value_problem("actions", chosen, self.method.spaces, row="slot"):
+            raise InputError(f"the method {self.method.name} decided what is no action: {problem}")
+        return chosen
 
     def _check(self, states: NDArray[Any]) -> None:
-        expected = (self.slots, *self.method.spaces.state.shape)
+        spaces, expected = self.method.spaces, (self.slots, *self.method.spaces.state.shape)
         if states.shape != expected:
-            raise ValueError(
+            raise InputError(
                 f"observations of shape {states.shape} given to an agent that expects {expected}"
             )
-        if self.method.spaces.state.kind == "discrete":
-            bins = np.reshape(self.method.spaces.state.bins, expected[1:])
-            known = ((states >= 0) & (states < bins)).reshape(self.slots, -1).all(axis=1)
-            if not known.all():
-                raise ValueError(
-                    f"the observation {states[~known][0].tolist()} is no state that this agent "
-                    f"knows: coordinates count from 0 and stay below {bins.tolist()}"
-                )
+        kinds = "iu" if spaces.state.kind in ("discrete", "image") else "iuf"
+        if states.dtype.kind not in kinds:
+            raise InputError(
+                f"observations of type {states.dtype} given to an agent whose {spaces.state.kind} "
+                f"states are {spaces.state.dtype}; give them as the environment returns them"
+            )
+        if problem := value_problem("states", states, spaces, row="slot"):
+            raise InputError(f"this is no observation that the agent knows: {problem}")
+
+    def _outcome(
+        self, reward: ArrayLike, terminated: ArrayLike, truncated: ArrayLike
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Check what came of the last actions and bring it to one row a slot, [slots] each."""
+        given = [np.atleast_1d(np.asarray(part)) for part in (reward, terminated, truncated)]
+        if any(part.shape != (self.slots,) for part in given):
+            raise InputError(
+                f"rewards, terminated and truncated of shapes {[part.shape for part in given]} "
+                f"given to an agent of {self.slots} slots"
+            )
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            rewards = given[0].astype(np.float32)
+        if problem := value_problem("rewards", rewards, self.method.spaces, row="slot"):
+            raise InputError(f"{problem}; give finite rewards, e.g. clip them")
+        return rewards, given[1].astype(bool) | given[2].astype(bool)
+
+
+def checked_tasks(tasks: Sequence[int] | None, slots: int) -> list[int]:
+    """Return the task of each slot; without any, slots count as tasks."""
+    if tasks is None:
+        return list(range(slots))
+    for task in tasks:
+        if not is_whole_number(task) or not 0 <= task < MOST_TASKS:
+            raise InputError(
+                f"{task!r} is no task; give whole numbers from 0 to {MOST_TASKS - 1}, one a slot"
+            )
+    if len(tasks) != slots:
+        raise InputError(
+            f"{slots} slots were given {len(tasks)} tasks ({list(tasks)}); give each slot a task"
+        )
+    return [int(task) for task in tasks]

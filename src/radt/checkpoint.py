@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from radt.decode import DecodeError, decode
 from radt.errors import RadtError
 from radt.files import atomic_write, seal
 from radt.memory.embed import EMBEDDERS
+from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.methods.method import METHODS, Method, blueprint, build_method
 from radt.registry import UnknownNameError
 from radt.spaces import TaskSpaces
@@ -59,6 +60,7 @@ class Card:
     tasks: tuple[int, ...] = ()  # that it was trained on; none: written before this was told
     label: str = ""  # of its row in tables
     task_targets: tuple[tuple[int, float, float], ...] = ()  # (task, mean, std) where tasks differ
+    exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
 
 
 def save_checkpoint(path: Path, method: Method, card: Card) -> None:
@@ -87,7 +89,8 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
 def untrained(path: Path, card: Card) -> Method:
     """Build the method of a checkpoint's card as it was before it was trained."""
     name = None if card.embedder is None else card.embedder.name
-    return build_method(card.method, card.spaces, *_options(path, card), card.seed, name)
+    method = build_method(card.method, card.spaces, *_options(path, card), card.seed, name)
+    return with_exploration(method, card.exploration)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:

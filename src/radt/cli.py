@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,7 +29,7 @@ from radt.commands import (
     runs,
 )
 from radt.commands.flags import Verb, say
-from radt.errors import RadtError, RunError
+from radt.errors import RadtError, RadtWarning, RunError
 from radt.registry import UnknownNameError
 from radt.version import released
 
@@ -39,6 +40,7 @@ class Menu:
 
     text: str
     verbs: Mapping[str, type[Verb] | Menu]
+    usual: type[Verb] | None = None  # what no further word asks for; None: to see the menu
 
 
 MENU = Menu(
@@ -97,7 +99,11 @@ An environment, embedder or method of your own, each in one file that registers 
         "hub": Menu(
             "Share runs and datasets: push, pull.", {"push": hub.PushVerb, "pull": hub.PullVerb}
         ),
-        "envs": envs_config.EnvsVerb,
+        "envs": Menu(
+            "List the environments, or check one of your own.",
+            {"check": envs_config.CheckVerb},
+            usual=envs_config.EnvsVerb,
+        ),
         "config": Menu(
             "Look at configs: show, diff.",
             {"show": envs_config.ShowVerb, "diff": envs_config.DiffVerb},
@@ -129,6 +135,8 @@ def parse(words: Sequence[str], menu: Menu = MENU, name: str = "radt") -> Verb:
     if chosen is None:
         if words and not words[0].startswith("-"):
             raise UnknownNameError("verb", words[0], list(menu.verbs))
+        if menu.usual is not None:
+            return tyro.cli(menu.usual, prog=name, args=words, config=STYLE)
         return show_menu(words or ["--help"], menu, name)
     return tyro.cli(chosen, prog=f"{name} {words[0]}", args=spread_sets(words[1:]), config=STYLE)
 
@@ -173,6 +181,14 @@ def refuse_empty(words: Sequence[str]) -> None:
             raise RunError(f"what follows {flag or before} is empty; say what is meant there")
 
 
+def show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Show a warning that is written for the user as a line; others say where they come from."""
+    if issubclass(category, RadtWarning):
+        say(f"warning: {message}", "yellow")
+    else:
+        say(warnings.formatwarning(message, category, *place[:2]).rstrip())
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: 0, 2 for a mistake, 130 after Ctrl-C."""
     debugging = bool(os.environ.get("RADT_DEBUG"))
@@ -184,7 +200,9 @@ def main(words: Sequence[str] | None = None) -> int:
         refuse_empty(words)
         verb = parse(words)
         verb.common.prepare()
-        verb.execute()
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            verb.execute()
     except KeyboardInterrupt:
         if debugging:
             raise

@@ -21,12 +21,15 @@ from radt.learn import LearnConfig
 from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
 from radt.methods.controls import CONTROLS
-from radt.old_names import new_value, translated
+from radt.methods.exploration import ExplorationConfig
+from radt.old_names import moved, new_value, translated
 from radt.variants import Variant, resolved, variant, variant_names
 
 Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
+FOLDS = 5  # of the training tasks, for tuning
 NAMES = ("env", "method", "label", "embedder_name", "source")  # that decide which options there are
+PLUGINS = "plugins"  # stands beside the values of a run's config: its plug-ins and their hashes
 TRAINING_TASKS = "training-tasks"  # as many of those that were learned from as are tested on
 
 
@@ -65,16 +68,25 @@ class RunConfig:
     embedder: Any = None  # the embedder's own dataclass
     seed: int = 0
     budget: Budget = "laptop"
-    split: Split = "final"  # tune: train on all but the last fifth of training tasks, test on it
+    split: Split = "final"  # tune: train on all but a fifth of the training tasks, test on it
+    fold: int = FOLDS - 1  # which fifth
     source: str = "ppo"  # what records the data
     collect: Any = field(default_factory=CollectConfig)  # the source's own dataclass
     learn: LearnConfig = field(default_factory=LearnConfig)
+    exploration: ExplorationConfig = field(default_factory=ExplorationConfig)  # while acting
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, not {self.seed}")
+        if not 0 <= self.fold < FOLDS:
+            raise ValueError(f"fold must lie in 0..{FOLDS - 1}, not {self.fold}")
         Variant(self.label or self.method, self.method)  # refuses what is no label
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """Every value, among them the names of all that can be plugged in."""
+        return tuple(leaves(self.to_json()).values())
 
     @property
     def trains_embedder(self) -> bool:
@@ -99,7 +111,7 @@ def from_json(values: Mapping[str, Any], where: str = "config") -> RunConfig:
     method = values.get("method") if isinstance(values, Mapping) else None
     if not isinstance(method, str):
         raise DecodeError(f"{where}: method must be a name, one of {', '.join(variant_names())}")
-    values = resolved(values)
+    values = {name: value for name, value in resolved(values).items() if name != PLUGINS}
     method = values["method"]
     options = decode(METHODS[method].options, values.get("options", {}), f"{where}.options")
     name, embedder = _embedder(method, values, f"{where}.embedder")
@@ -127,7 +139,7 @@ def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
     whole = _defaults(layers)  # so that a partly given record keeps the defaults of its place
     sources: dict[str, str] = {}
     for layer in layers:
-        values = _by_new_names(_rows_named(layer.values), whole)
+        values = _by_new_names(moved(_rows_named(layer.values), whole.get("options", {})), whole)
         _lay(whole, values)
         sources |= {path: layer.source for path in leaves(values)}
     config = from_json(whole)

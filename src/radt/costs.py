@@ -20,13 +20,13 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from radt.data.reader import Dataset
 from radt.methods.method import Actor, Method
+from radt.methods.transforms import returns_decide
 from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
 
 REMEMBERED = 5  # finished trials behind the one that is counted
 DRAWN_BATCHES = 8
-RETURNS_DECIDE = ("subgoals", "min_return")  # options by which what was earned decides on targets
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,7 @@ def targets_per_update(method: Method, dataset: Dataset, batch_size: int) -> flo
     needed where a method's options say otherwise.
     """
     drawing = copy.copy(method)  # what the method itself was prepared with stays as it is
-    options = getattr(method, "options", None)
-    by_content = any(getattr(options, name, False) for name in RETURNS_DECIDE)
+    by_content = returns_decide(getattr(method, "options", None))
     drawing.prepare(dataset if by_content else dataset.select(dataset.tasks[:1]))
     counts = [
         count_targets(drawing.draw(batch_size, np.random.default_rng(seed)))

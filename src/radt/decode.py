@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from radt.errors import RadtError
-from radt.old_names import FIELDS, REMOVED, translated
+from radt.old_names import FIELDS, MOVED, REMOVED, translated
 
 T = TypeVar("T")
 
@@ -146,9 +146,9 @@ def unknown(name: str, known: set[str]) -> str:
             f"{name!r} was removed, as it did not help; leave it out. Files that use it are read "
             "by radt 0.1.0 and older"
         )
-    before = {old for old, new in FIELDS.items() if new in known}
+    before = {old: new for old, new in FIELDS.items() if new in known} | dict(MOVED)
     for old in difflib.get_close_matches(name, before, n=1, cutoff=0.7):
-        return f"unknown name {name!r}; did you mean {FIELDS[old]}, which was called {old}?"
+        return f"unknown name {name!r}; did you mean {before[old]}, which was called {old}?"
     return f"unknown name {name!r}; {nearest(name, known)}"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gymnasium.vector import AutoresetMode
 
-from radt.agent import ActionRule, Agent, Target
+from radt.agent import ActionRule, Agent, Target, checked_tasks
 from radt.checkpoint import Card, CheckpointError, load_checkpoint
 from radt.decode import decode
 from radt.envs.suite import SUITES
@@ -59,11 +59,23 @@ class Loaded:
         `demonstrations` are written to it first, each for the slot of its `task`. `keys` is an
         older name of `tasks`.
         """
+        tasks = keys if tasks is None else tasks
         if demonstrations:
+            self._refuse_unseen(demonstrations, checked_tasks(tasks, slots or 1))
             memory = memory if isinstance(memory, Memory) else self.memory(memory or "ram:")
-            memory.write(demonstrations)
-        target, tasks = Target(*self.card.target, self.card.task_targets), tasks or keys
+            if not memory.write(demonstrations):
+                memory.warn_empty(f"keeps none of {len(demonstrations)} demonstrations")
+        target = Target(*self.card.target, self.card.task_targets)
         return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, tasks, memory)
+
+    def _refuse_unseen(self, demonstrations: Sequence[Trajectory], tasks: list[int]) -> None:
+        """Refuse demonstrations that no slot would find."""
+        if unseen := sorted({shown.task for shown in demonstrations} - set(tasks)):
+            raise MemoryMismatchError(
+                f"there are demonstrations of task {unseen[0]}, but the slots of this agent have "
+                f"the tasks {tasks} and would not find them; give tasks=[{unseen[0]}], or put the "
+                f"demonstrations into task {tasks[0]} with radt.memory.demonstrations.as_task"
+            )
 
     def memory(self, place: str | Path = "ram:", writing: bool = True) -> Memory:
         """Open a memory of this method's kind, in RAM or at a place such as a folder."""

@@ -10,8 +10,6 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 FIELDS: Mapping[str, str] = {  # options and columns of files: old name -> new name
-    "novelty": "count_bonus",
-    "restless": "revisit_penalty",
     "renamed": "translate",
     "legs": "subgoals",
     "erase_loops": "loop_erased",
@@ -27,6 +25,12 @@ FIELDS: Mapping[str, str] = {  # options and columns of files: old name -> new n
     "chances": "probabilities",
     "found_by": "solved_by",
     "after_finding": "return_after_success",
+}
+MOVED: Mapping[str, str] = {  # options of one method once, now around any: old name -> new path
+    "novelty": "exploration.count_bonus",
+    "restless": "exploration.revisit_penalty",
+    "count_bonus": "exploration.count_bonus",
+    "revisit_penalty": "exploration.revisit_penalty",
 }
 VALUES: Mapping[str, Mapping[str, str]] = {  # what fields hold: field -> old value -> new value
     "utility": {"way": "aligned-return"},
@@ -50,6 +54,22 @@ def translated(values: Mapping[str, Any], known: Container[str]) -> dict[str, An
     return now
 
 
+def moved(values: Mapping[str, Any], options: Container[str]) -> dict[str, Any]:
+    """Put values of a config where they are now, unless the method's own options have their names.
+
+    What is said at the new place counts.
+    """
+    said = values.get("options")
+    if not isinstance(said, Mapping):
+        return dict(values)
+    away = {name for name in said if name in MOVED and name not in options}
+    now: dict[str, Any] = {**values, "options": {n: v for n, v in said.items() if n not in away}}
+    for name in away:
+        group, _, field = MOVED[name].partition(".")
+        now[group] = {field: said[name], **now.get(group, {})}
+    return now
+
+
 def with_old_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give fields their old names again, as they were when a hash was made of them."""
     old = {new: name for name, new in FIELDS.items()}
@@ -64,3 +84,14 @@ def new_value(field: str, value: Any) -> Any:
 def old_value(field: str, value: str) -> str:
     """Return what a field held where it holds this now."""
     return {new: old for old, new in VALUES.get(field, {}).items()}.get(value, value)
+
+
+def with_meant_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what a config or card from before labels meant where it says nothing: asked by prefix."""
+    options = values.get("options")
+    if not isinstance(options, Mapping):
+        return dict(values)
+    training = options.get("training")
+    if not isinstance(training, Mapping) or "query" in training:
+        return dict(values)
+    return {**values, "options": {**options, "training": {**training, "query": "prefix"}}}

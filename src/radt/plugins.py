@@ -13,9 +13,11 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 import radt.api  # so that radt's own names are there before others can take them  # noqa: F401
-from radt.registry import PLUGINS, PluginError, plugin_files, registered
+from radt.files import sha256
+from radt.registry import LOADED, PLUGINS, REGISTRIES, PluginError, plugin_files, registered
 
 
 def load_file(file: Path) -> None:
@@ -24,10 +26,14 @@ def load_file(file: Path) -> None:
     if name in sys.modules:
         _check_same(file, sys.modules[name].__file__)
         return
+    if (known := _under_another_name(file)) is not None:
+        sys.modules[name] = known
+        return
     spec = importlib.util.spec_from_file_location(name, file)
     if file.suffix != ".py" or not file.is_file() or spec is None or spec.loader is None:
         raise PluginError(f"${PLUGINS} names {file}, which is no Python file; mend the path")
     module = importlib.util.module_from_spec(spec)
+    content = sha256(file)
     sys.modules[name] = module  # where the module's own dataclasses look for their types
     try:
         spec.loader.exec_module(module)
@@ -37,18 +43,29 @@ def load_file(file: Path) -> None:
             f"the plug-in {file} cannot be loaded: {type(error).__name__}: {error}"
             f"{_line_of(error, file)}; mend it, or take it out of ${PLUGINS}"
         ) from error
-    if registered() == before:
+    own = {known for registry in REGISTRIES for known in registry._files.values()}
+    if registered() == before and file.resolve() not in own:
         del sys.modules[name]
         raise PluginError(
             f"the plug-in {file} registers nothing; let it call the register() of a registry such "
             "as radt.envs.SUITES, radt.memory.embed.EMBEDDERS or radt.methods.METHODS"
         )
+    LOADED[file.resolve()] = content
 
 
 def _check_same(file: Path, loaded: str | None) -> None:
     """Refuse a second file of the same name: both would be one module."""
-    if loaded != str(file):
+    if loaded is None or Path(loaded).resolve() != file.resolve():
         raise PluginError(f"the plug-ins {loaded} and {file} have one name; rename one of them")
+
+
+def _under_another_name(file: Path) -> ModuleType | None:
+    """Return the plug-in that is the same file, where a link gives it another name."""
+    for name, module in sys.modules.items():
+        path = getattr(module, "__file__", None) if name.startswith(f"{__name__}.") else None
+        if path is not None and Path(path).resolve() == file.resolve():
+            return module
+    return None
 
 
 def _line_of(error: Exception, file: Path) -> str:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -46,19 +49,28 @@ class Registry(Generic[T]):
         """Name what is registered: many, as in entry points, and one, as in messages."""
         self.kind, self.noun = kind, noun
         self._items: dict[str, T] = {}
+        self._files: dict[str, Path | None] = {}  # that registered them; None: one of radt's own
         REGISTRIES.append(self)
 
-    def register(self, name: str, item: T) -> T:
-        """Add `item` under a name that is still free."""
+    def register(self, name: str, item: T, file: Path | None = None) -> T:
+        """Add `item` under a name that is still free, or taken by the same file, imported twice."""
+        file = file or _registering_file()
         if self._items.get(name, item) is not item:
+            if file is not None and file == self._files.get(name):
+                return self._items[name]
             raise ValueError(f"the {self.noun} name {name!r} is taken")
-        self._items[name] = item
+        self._items[name], self._files[name] = item, file
         return item
 
     def names(self) -> list[str]:
         """All names: built-in, from files and from entry points."""
         load_plugins()
         return sorted({*self._items, *(point.name for point in offered(self.kind))})
+
+    def is_from_outside(self, name: str) -> bool:
+        """Tell whether something was plugged in rather than built in."""
+        points = {point.name for point in offered(self.kind)}
+        return name in points or self._files.get(name) is not None
 
     def __getitem__(self, name: str) -> T:
         load_plugins()
@@ -72,7 +84,8 @@ class Registry(Generic[T]):
     def _add(self, point: EntryPoint) -> None:
         """Register what an entry point names, unless its module has done so when it was loaded."""
         try:
-            self.register(point.name, point.load())
+            item, file = point.load(), getattr(sys.modules.get(point.module), "__file__", None)
+            self.register(point.name, item, None if file is None else Path(file).resolve())
         except Exception as error:
             package = point.dist.name if point.dist else point.value
             raise PluginError(
@@ -81,7 +94,21 @@ class Registry(Generic[T]):
             ) from error
 
 
+def _registering_file() -> Path | None:
+    """Return the file outside of radt that is registering something now."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module.startswith("importlib."):  # a module of radt's own registers itself
+            return None
+        if not module.startswith("radt.") or module.startswith("radt.plugins."):
+            return Path(frame.f_code.co_filename).resolve()
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
 REGISTRIES: list[Registry[Any]] = []
+LOADED: dict[Path, str] = {}  # files of $RADT_PLUGINS, and the sha256 of each when it was loaded
 
 
 def registered() -> set[tuple[str, str]]:
@@ -105,3 +132,35 @@ def load_plugins() -> None:
     """Load the files of $RADT_PLUGINS, the first time that a name is looked up."""
     if os.environ.get(PLUGINS):
         importlib.import_module("radt.plugins")  # which needs the rooms above this one
+
+
+def plugins_behind(names: Iterable[Any]) -> dict[str, str]:
+    """Return the files of $RADT_PLUGINS that registered some of `names`, each with its sha256."""
+    load_plugins()
+    found = _files_behind(names)
+    return {file.name: LOADED[file.resolve()] for file in plugin_files() if file.resolve() in found}
+
+
+def _files_behind(names: Iterable[Any]) -> set[Path]:
+    """Return the loaded plug-ins that registered some of `names`."""
+    said = {name for name in names if isinstance(name, str)}
+    files = {
+        registry._files.get(name)
+        for registry in REGISTRIES
+        for name in said & registry._items.keys()
+    }
+    return {file for file in files if file is not None and file in LOADED}
+
+
+def plugin_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Name the plug-ins whose content is not what it was; older files do not tell what it was."""
+    lost = set(before.values()) - set(now.values())
+    return sorted(name for name, content in before.items() if content in lost) if now else []
+
+
+def with_plugins(command: str, names: Iterable[Any]) -> str:
+    """Begin a command with the $RADT_PLUGINS it needs; paths are told only inside this folder."""
+    here, behind = Path.cwd(), _files_behind(names)
+    files = [file for file in plugin_files() if file.resolve() in behind]
+    shown = [str(f.relative_to(here)) if f.is_relative_to(here) else f.name for f in files]
+    return f"{PLUGINS}={shlex.quote(os.pathsep.join(shown))} {command}" if shown else command

@@ -8,14 +8,20 @@ describes itself here and needs no change elsewhere.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 StateKind = Literal["discrete", "vector", "image", "encoded"]
 ActionKind = Literal["discrete", "continuous"]
+
+
+def _refuse_unknown(noun: str, kind: str, known: tuple[str, ...]) -> None:
+    if kind not in known:
+        raise ValueError(f"there are no {kind!r} {noun}; choose among {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,7 @@ class StateSpace:
     bins: tuple[int, ...] = ()  # discrete: how many values each coordinate takes
 
     def __post_init__(self) -> None:
+        _refuse_unknown("states", self.kind, get_args(StateKind))
         if self.kind == "discrete" and len(self.bins) != math.prod(self.shape):
             raise ValueError(f"{len(self.bins)} bins given for {math.prod(self.shape)} coordinates")
         if self.kind == "image" and len(self.shape) != 3:
@@ -48,6 +55,9 @@ class ActionSpace:
 
     kind: ActionKind
     size: int  # discrete: number of actions; continuous: number of dimensions
+
+    def __post_init__(self) -> None:
+        _refuse_unknown("actions", self.kind, get_args(ActionKind))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -95,3 +105,51 @@ class TaskSpaces:
         if not self.lowest_return:
             return earned
         return earned - self.lowest_return * (steps / self.horizon)
+
+
+ROUNDING = 1e-6  # of an action at the end of its range
+
+
+def value_problem(
+    name: str, values: NDArray[Any], spaces: TaskSpaces, row: str = "step"
+) -> str | None:
+    """Say which numbers of an array cannot be, if any, and in which row the first of them is."""
+    low: float = 0
+    high: NDArray[Any] = np.asarray(np.inf)
+    if name == "lengths":
+        low, high = 1, np.asarray(spaces.horizon)
+    elif name == "states" and spaces.state.kind == "discrete":
+        high = np.reshape(spaces.state.bins, spaces.state.shape) - 1
+    elif name == "states" and spaces.state.kind == "image":
+        high = np.asarray(255)
+    elif name == "actions" and spaces.action.kind == "discrete":
+        high = np.asarray(spaces.action.size - 1)
+    elif not (finite := np.isfinite(values)).all():
+        return f"some {name} are not finite numbers{_first(~finite, values, row)}"
+    elif name == "actions":
+        low, high = -1 - ROUNDING, np.asarray(1 + ROUNDING)
+    else:
+        return None
+    if not values.size or (values.min() >= low and values.max() <= high.min()):
+        return None  # the usual case, at a fraction of the cost
+    if not (wrong := (values < low) | (values > high)).any():
+        return None
+    first = _first(wrong, values, row)
+    if low < 0:
+        return f"{name} from {values.min()} to {values.max()} leave [-1, 1]{first}"
+    return f"{name} from {values.min()} to {values.max()} are not in {low}..{high.tolist()}{first}"
+
+
+def _first(wrong: NDArray[np.bool_], values: NDArray[Any], row: str) -> str:
+    """Name the first row that has something wrong, with its values if they are few."""
+    number = int(np.argwhere(wrong)[0][0])
+    shown = np.array2string(values[number], threshold=8, edgeitems=3, separator=", ")
+    return f", first at {row} {number}: {' '.join(shown.split())}"
+
+
+def is_whole_number(value: Any) -> bool:
+    """Tell whether a value is a whole number, of Python or of NumPy."""
+    try:
+        return operator.index(value) == value and not isinstance(value, (bool, np.bool_))
+    except TypeError:
+        return False

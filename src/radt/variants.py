@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from radt.errors import RadtError
 from radt.methods import METHODS
+from radt.old_names import moved, with_meant_options
 from radt.registry import Registry, UnknownNameError
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._@=-]*")  # labels are names of folders, too
@@ -80,10 +81,22 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     Older files and command lines know labels as methods.
     """
     name = values.get("method")
-    if "label" in values or not isinstance(name, str):
+    if not isinstance(name, str):
         return dict(values)
+    values = moved(values, option_names(name))
+    if "label" in values:
+        return values
     row = variant(name)
+    values = with_meant_options(values)
     return laid({**own_values(row), "label": row.label}, {**values, "method": row.method})
+
+
+def option_names(name: str) -> set[str]:
+    """Name the options of a method or of a row's method; none of an unknown one."""
+    known = VARIANTS[name].method if name in VARIANTS.names() else name
+    return (
+        {one.name for one in fields(METHODS[known].options)} if known in METHODS.names() else set()
+    )
 
 
 def own_values(row: Variant) -> dict[str, Any]:
@@ -122,10 +135,9 @@ FEWER_QUESTIONS = {
     }
 }
 RA_DT_PLUS = {
+    "exploration": {"count_bonus": 24.0, "revisit_penalty": 24.0},
     "options": {
         "top_fraction": 0.4,
-        "count_bonus": 24.0,
-        "revisit_penalty": 24.0,
         "model": {"return_to_go": False},
         "memory": {
             "store_above": 0.0,
@@ -133,7 +145,7 @@ RA_DT_PLUS = {
             "return_of": "chunk",
             "alpha": 10.0,  # every trial begins alike, so that relevance only breaks ties
         },
-    }
+    },
 }
 TWO_EPISODES = {"options": {"episode_gap": 1, "model": {"return_to_go": True}}}
 ORACLE = {"options": {"labels": "oracle"}}

@@ -149,7 +149,7 @@ class Twin:
         self.keeper.after_step(step, agent, obs, rewards)
         for moments in self.keeper.kept[before:]:
             slots = torch.tensor([agent.tasks.index(task) for task in moments.task.tolist()])
-            held = agent.actor._held.chunks.rows(slots)  # type: ignore[attr-defined]
+            held = agent.actor.held.chunks.rows(slots)  # type: ignore[attr-defined]
             self.shown |= set(held.mask.sum(1).tolist())
             assert torch.equal(held.mask, moments.chunk.mask)
             assert torch.equal(held.states * held.mask[..., None], shown_states(moments.chunk))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,9 +30,10 @@ from radt.collect.rollout import by_end, episode_returns, one_history
 from radt.config import from_json
 from radt.data import Dataset, History
 from radt.decode import DecodeError
-from radt.errors import RadtError
+from radt.envs import SUITES
+from radt.errors import RadtError, RunError
 from radt.registry import UnknownNameError
-from radt.runs.run import collect_command, dataset_path
+from radt.runs.run import collect_command, dataset_path, known_tasks
 from tests.toys import TOY_ENCODED, TOY_GRID, TOY_REACH, histories
 
 MAZE, ROOM = "maze-runner-15x15", "dark-room-10x10"
@@ -129,6 +132,100 @@ def test_the_source_of_rooms_refuses_what_it_cannot_hold(tmp_path: Path) -> None
         record_histories(TOY_ENCODED, CollectConfig(), tmp_path)
     with pytest.raises(CollectError, match="discrete actions; 'toy-reach' has others"):
         record_histories(TOY_REACH, CollectConfig(), tmp_path)
+
+
+def test_a_source_that_does_not_fit_suggests_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_items", "_files"):
+        monkeypatch.setattr(SOURCES, name, dict(getattr(SOURCES, name)))
+    SOURCES.register("walk", ENTRY)
+    with pytest.raises(CollectError, match=r"; try --set source=walk$"):
+        record_histories(TOY_REACH, CollectConfig(), tmp_path)
+    with pytest.raises(UnknownNameError, match="did you mean 'walk'"):
+        radt.preset(ROOM, "dt", "smoke", "source=wlak")
+
+
+class Reach:
+    """The toy of continuous actions, whose fields are no rules of its data."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(TOY_REACH, name)
+
+
+def spoiled(name: str, value: Any, task: int) -> SourceEntry:
+    """Record walks, with one value of a task spoiled."""
+
+    def spoil(history: History) -> History:
+        if history.task != task:
+            return history
+        values = getattr(history, name).copy().astype(np.result_type(type(value)))
+        values[5] = value
+        return replace(history, **{name: values})
+
+    def record(request: Request) -> Recorded:
+        return Recorded(spoil(history) for history in record_walks(request).histories)
+
+    return replace(ENTRY, record=record)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("rewards", np.nan, "rewards are not finite numbers, first at step 5: nan"),
+        ("states", np.inf, "states are not finite numbers, first at step 5"),
+        ("actions", -1.5, r"leave \[-1, 1\], first at step 5"),
+    ],
+)
+def test_what_a_source_cannot_have_recorded_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, said: str
+) -> None:
+    monkeypatch.setitem(SOURCES._items, "walk", spoiled(name, value, task=2))
+    file = re.escape(str(tmp_path / "task-00002.h5"))
+    with pytest.raises(CollectError, match=f"{file} .* walk recorded task 2, but .*{said}"):
+        record_histories(Reach(), WalkOptions(), tmp_path, quiet=True, source="walk")  # type: ignore
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_a_suite_of_fields_that_cannot_be_written_down_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SOURCES._items, "walk", ENTRY)
+    with pytest.raises(CollectError, match="type function .* fields be numbers"):
+        record_histories(TOY_REACH, WalkOptions(), tmp_path, quiet=True, source="walk")
+
+
+def test_a_source_records_training_tasks_and_at_least_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other(tasks: Any) -> SourceEntry:
+        def record(request: Request) -> Recorded:
+            (history, *_) = record_walks(request).histories
+            return Recorded([replace(history, task=task) for task in tasks])
+
+        return replace(ENTRY, record=record)
+
+    for task in (5, 99, -1, 0.5):
+        monkeypatch.setitem(SOURCES._items, "walk", other([task]))
+        with pytest.raises(CollectError, match=f"walk recorded task {task}, which is none"):
+            record_histories(TOY_GRID, WalkOptions(), tmp_path, quiet=True, source="walk")
+    monkeypatch.setitem(SOURCES._items, "walk", other([]))
+    with pytest.raises(CollectError, match="recorded none of the 4 training tasks"):
+        record_histories(TOY_GRID, WalkOptions(), tmp_path, quiet=True, source="walk")
+
+
+def test_a_dataset_without_a_known_task_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADT_HOME", str(tmp_path))
+    monkeypatch.setitem(SOURCES._items, "walk", ENTRY)
+    monkeypatch.setitem(SUITES._items, "toy-grid", TOY_GRID)
+    config = radt.preset("toy-grid", "dt", "smoke", "source=walk")
+    radt.collect(config)
+    assert known_tasks(config) == TOY_GRID.train_tasks
+    monkeypatch.setitem(SUITES._items, "toy-grid", replace(TOY_GRID, train_tasks=(7, 8)))
+    with pytest.raises(RunError, match=r"4 tasks \(0 to 3\), but none of the training tasks"):
+        known_tasks(config)
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32 - 1))

@@ -82,6 +82,25 @@ def test_from_demonstrations_to_another_embedder(runs: Path, tmp_path: Path, say
         torch.testing.assert_close(memory.keys, before.keys, rtol=0, atol=1e-5)
 
 
+def test_files_are_looked_into_as_folders_are(runs: Path, tmp_path: Path, say: Any) -> None:
+    loaded = load(runs / "a.safetensors")
+    agent = loaded.agent(
+        tasks=[85], memory=tmp_path / "m", demonstrations=as_task(some_trajectories(TOY_GRID), 85)
+    )
+    agent.save(tmp_path / "agent")
+    agent.memory.close()
+    say("export", tmp_path / "m", tmp_path / "out")
+    folder, saved, out = (say("info", tmp_path / name) for name in ("m", "agent", "out"))
+    assert (saved["tasks_of_slots"], saved["trials_of_slots"]) == ([85], [0])
+    for name in ("entries", "episodes", "return_mean", "returns_of", "embedder", "task_numbers"):
+        assert folder[name] == saved[name] == out[name]
+    assert (folder["returns_of"], folder["task_numbers"]) == ("episodes", "85")
+    returns = [each.total_return for each in some_trajectories(TOY_GRID)]
+    assert folder["return_mean"] == pytest.approx(sum(returns) / len(returns), abs=1e-4)
+    (tmp_path / "no").write_bytes(b"no memory")
+    assert "no safetensors file" in say("info", tmp_path / "no", fails=True)
+
+
 def test_a_damaged_memory_is_named_and_repaired(runs: Path, tmp_path: Path, say: Any) -> None:
     folder = tmp_path / "m"
     say("import", folder, runs / "data", "--run", runs / "a.safetensors")

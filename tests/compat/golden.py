@@ -33,13 +33,19 @@ WAYS = (  # what ra-dt+ does in long rooms, under the names of November 2026
 )
 CASES: dict[str, tuple[str, tuple[str, ...]]] = {  # method and --set values by name
     **{name: (name, ()) for name in ("dt", "dt-2ep", "ad", "dpt", "dpt-oracle")},
-    **{name: (name, ()) for name in ("ra-dt", "ra-dt+", "ra-dt-lm")},
+    "ra-dt": ("ra-dt", ("options.training.query=prefix",)),  # as the row was then
+    **{name: (name, ()) for name in ("ra-dt+", "ra-dt-lm")},
     "ra-dt+ one place": ("ra-dt+", (*WAYS, "options.training.cut_short=0.5")),
     "ra-dt+ place after place": ("ra-dt+", (*WAYS, "options.legs=true")),
     "ra-dt prefix of two": ("ra-dt", ("options.training.query_offsets=[0,25]",)),
     "ra-dt interleaved": (
         "ra-dt",
-        ("options.model.tokens=interleaved", "options.memory.top_k=2", "options.memory.dedup=0.98"),
+        (
+            "options.model.tokens=interleaved",
+            "options.memory.top_k=2",
+            "options.memory.dedup=0.98",
+            "options.training.query=prefix",
+        ),
     ),
     "dt window of 25": ("dt", ("options.window_step=25",)),
 }

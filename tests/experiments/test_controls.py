@@ -16,6 +16,7 @@ from radt.experiments import controls
 from radt.experiments.controls import AS_IT_IS, EMPTY
 from radt.experiments.experiment import Weights
 from radt.loading import shipped
+from radt.methods.exploration import ExplorationConfig, exploration_of
 from tests.contracts.method import build_method, roll_out
 from tests.toys import TOY_GRID
 
@@ -25,14 +26,16 @@ ENV = "dark-room-10x10"
 def test_a_control_changes_one_thing_and_not_the_method_itself() -> None:
     loaded, card = load_checkpoint(shipped(ENV))
     method: Any = loaded
-    before = method.options
+    before, exploration = method.options, method.exploration
     made: dict[str, Any] = dict(controls.controls(method, untrained(shipped(ENV), card)))
     assert method.options is before
-    assert made[EMPTY].options.count_bonus == before.count_bonus > 0
+    assert made[EMPTY].exploration == exploration == controls.COUNTS
     assert made[EMPTY].options.memory.store_above == math.inf
-    assert made["nothing counted"].options.count_bonus == 0
-    assert made["nothing counted"].options.memory == before.memory
+    plain, counted = exploration_of(made["nothing counted"])
+    assert plain is method.method
+    assert counted == ExplorationConfig()
     assert made["untrained"].options == before
+    assert made["untrained"].exploration == exploration
     own, other = (each.policy.state_dict() for each in (method, made["untrained"]))
     assert any(not torch.equal(own[name], other[name]) for name in own)
 

@@ -64,13 +64,23 @@ def test_an_agent_is_shown_episodes_before_its_first_trial(method: Method, tmp_p
     shown = from_dataset(toy_dataset(TOY_GRID, tmp_path / "data"), TOY_GRID.spaces, (1, 2), 1)
     loaded = Loaded(method, card_of(method, "ra-dt"), tmp_path)
     for place in (None, tmp_path / "m"):
-        agent = loaded.agent(tasks=[2], memory=place, demonstrations=shown)
+        agent = loaded.agent(slots=2, tasks=[1, 2], memory=place, demonstrations=shown)
         agent.start_task()  # what was shown stays
         assert agent.memory is not None
         assert agent.memory.entries.task.unique().tolist() == [1, 2]
         agent.memory.close()
     with loaded.memory(tmp_path / "m", writing=False) as memory:
         assert memory.entries.task.unique().tolist() == [1, 2]
+
+
+def test_demonstrations_that_no_slot_would_find_are_refused(method: Method, tmp_path: Path) -> None:
+    loaded = Loaded(method, card_of(method, "ra-dt"), tmp_path)
+    shown = from_oracle(TOY_GRID, 3, episodes=1)
+    for tasks in (None, [85]):
+        with pytest.raises(MemoryMismatchError, match=r"of task 3, but .* give tasks=\[3\]"):
+            loaded.agent(tasks=tasks, memory=tmp_path / "m", demonstrations=shown)
+    assert not (tmp_path / "m").exists()
+    assert loaded.agent(tasks=[3], demonstrations=shown).trials.solved.tolist() == [True]
 
 
 def test_the_best_episodes_of_each_task_are_chosen(tmp_path: Path) -> None:
@@ -128,7 +138,7 @@ def test_an_agent_begins_with_what_is_known(kind: str, method: Method, tmp_path:
         agent = agent_on(method, memory)
         assert agent.memory is memory
         assert agent.trials.solved.tolist() == [True, True]
-        agent.act(np.zeros((2, 2)))
+        agent.act(np.zeros((2, 2), int))
         assert agent.retrieval is not None
         for slot, task in enumerate(TASKS):
             assert int(memory.entries.task[agent.retrieval.chosen[slot, 0]]) == task

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor
 
 from radt.envs.suite import TaskSuite
+from radt.errors import RadtWarning
 from radt.files import seal
 from radt.memory import memory_file as module
 from radt.memory.embed import DecisionTransformerEmbedder, device_of
-from radt.memory.entries import stack
+from radt.memory.entries import Entries, returns_by, stack
 from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
 from radt.memory.loop_erasure import loop_erased_trial
-from radt.memory.memory import Memory, MemoryConfig
+from radt.memory.memory import PATIENCE, Memory, MemoryConfig
 from radt.trajectory import Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import toy_embedder
@@ -342,3 +343,31 @@ def test_a_foreign_or_edited_file_is_named(tmp_path: Path) -> None:
     ):
         rewrite(changes)
         assert_refused(memory, path, "no complete memory")
+
+
+def test_a_memory_that_drops_all_it_is_given_says_once_why() -> None:
+    memory = new_memory(TOY_GRID, store_above=1000.0)
+    lived = trials(TOY_GRID, 0, count=PATIENCE)
+    for trial in lived[:-1]:
+        assert memory.write([trial]) == 0
+    with pytest.warns(RadtWarning, match="empty after 10 trials.*options.memory.store_above=1000"):
+        memory.write(lived[-1:])
+    memory.write(lived)  # once is enough
+    keeps = new_memory(TOY_GRID)
+    assert keeps.write(lived[:2]) == len(keeps) == 6
+
+
+def test_only_what_stays_empty_is_spoken_of() -> None:
+    memory = new_memory(TOY_REACH, store_above=0.0)
+    assert memory.write(trials(TOY_REACH, 0))
+    blank = [replace(trial, rewards=0 * trial.rewards) for trial in trials(TOY_REACH, 1, 12)]
+    assert memory.write(blank) == 0
+
+
+def test_returns_are_of_episodes_or_of_chunks() -> None:
+    unit, returns = returns_by(filled(TOY_REACH).entries)
+    assert (unit, len(returns)) == ("episodes", 6)
+    chunks = filled(TOY_REACH, return_of="chunk").entries
+    unit, returns = returns_by(chunks)
+    assert (unit, len(returns)) == ("chunks", len(chunks))
+    assert len(returns_by(Entries.none())[1]) == 0

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from radt.memory.entries import Entries
 from radt.memory.index import FlatIndex, group, similarity, unit
-from radt.memory.retrieve import Queries, blend_queries, draw_from_own_task, retrieve
+from radt.memory.retrieve import Queries, blend_queries, retrieve
 from radt.memory.reweight import UTILITIES, min_max, reweight
+from radt.methods.training_contexts import draw_from_own_task
 from radt.trajectory import Retrieval, Verdict
 from tests.memory.toy_data import normalised, random_entries
 

@@ -17,10 +17,11 @@ from radt.memory.index import FlatIndex, similarity, unit
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods import training_memory
 from radt.methods.training_memory import RetrievalTraining, TrainingMemory
+from radt.methods.transforms import truncate_chunks
 from radt.trajectory import Batch, Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import normalised, toy_embedder, write_toys
-from tests.toys import TOY_GRID, TOY_REACH, histories, random_action
+from tests.toys import TOY_GRID, TOY_REACH, histories
 
 CONFIG = MemoryConfig(context_len=4, top_l=5, top_k=2)
 PLAIN = RetrievalTraining(
@@ -89,7 +90,7 @@ def with_another_future(
         array.copy() for array in (trajectory.actions, trajectory.rewards, trajectory.states)
     )
     for t in range(step, len(trajectory)):
-        actions[t] = random_action(suite.spaces.action, rng)
+        actions[t] = suite.spaces.action.sample(1, rng)[0]
         rewards[t] = rng.random()
     permuted = rng.permutation(np.arange(step + 1, len(trajectory)))
     states[step + 1 :] = states[permuted]
@@ -383,7 +384,7 @@ def test_chunks_may_end_with_an_early_reward(build: Build, rng: np.random.Genera
     chunks = build().store.chunks(torch.zeros(200, 1, dtype=torch.int64))
     chunks = replace(chunks, rewards=torch.tensor([0.0, 1, 0, 1, 1, 0, 0, 1]).repeat(200, 1))
     some = np.arange(200) < 150
-    short = training_memory.truncate_chunks(chunks, some, rng)
+    short = truncate_chunks(chunks, some, rng)
     lengths = short.mask.sum(1)
     assert (lengths[150:] == chunks.mask.sum(1)[150:]).all()
     assert set(lengths[:150].tolist()) <= {2, 4, 5, 8}

@@ -14,7 +14,7 @@ from radt.data import Dataset
 from radt.envs import SUITES, MazeRunnerSuite
 from radt.envs.suite import success_threshold
 from radt.icl import in_context_learning
-from radt.methods.exploration import ExplorationBonus
+from radt.methods.exploration import ExplorationBonus, ExplorationConfig
 from radt.methods.trials import RunningTrials
 from radt.trajectory import Trajectory
 from tests.contracts.method import LEARNING, build_method, toy_dataset
@@ -60,7 +60,7 @@ def test_who_needs_a_grid_refuses_a_maze() -> None:
 
 def test_places_of_a_maze_recur_and_are_counted() -> None:
     count_bonus, trials, slot = (
-        ExplorationBonus(SUITE.spaces, 1, 2.0),
+        ExplorationBonus(SUITE.spaces, 1, ExplorationConfig(2.0)),
         RunningTrials(SUITE.spaces, 1),
         [0],
     )

@@ -35,7 +35,7 @@ def test_queries_are_asked_at_the_latest_known_place(
     chosen = method(training={"query_offsets": list(offsets)})
     chosen.prepare(dataset)
     windows = chosen.sampler.draw(500, np.random.default_rng(0))
-    asked = chosen._draw_query_step(windows, np.random.default_rng(1))
+    asked = chosen.memory.draw_query_steps(windows, np.random.default_rng(1))
     step = np.random.default_rng(1).integers(windows.start, windows.stop)
     places = np.array([t for t in range(TOY_GRID.spaces.horizon) if t % 4 in offsets])  # C = 4
     assert asked.tolist() == [places[places <= t].max() for t in step]

@@ -14,10 +14,15 @@ from radt.data import Dataset
 from radt.memory.entries import blank
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.decision_cache import MovingWindow
-from radt.methods.exploration import ExplorationBonus
 from radt.methods.ra_dt import RADT, RADTActor, RADTOptions
+from radt.methods.subgoals import (
+    SUBGOALS,
+    HeldSubgoals,
+    draw_subgoals,
+    show_subgoal,
+    subgoals_of_windows,
+)
 from radt.methods.training_memory import RetrievalTraining
-from radt.methods.transforms import SUBGOALS, draw_subgoals, show_subgoal, subgoals_of_windows
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler, rewards_before
 from radt.trajectory import Trajectory
@@ -59,7 +64,7 @@ def test_every_step_of_a_window_knows_its_leg(dataset: Dataset, rng: np.random.G
     sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
     windows = sampler.draw(40, rng)
     recent = sampler.read(windows)
-    subgoals = subgoals_of_windows(dataset, windows, recent)
+    subgoals = subgoals_of_windows(dataset, windows.episode, recent)
     zeros = np.zeros_like(windows.start)
     whole = dataset.windows(windows.episode, zeros, TOY_GRID.spaces.horizon)
     before = rewards_before(whole.rewards).clamp_max(SUBGOALS - 1)
@@ -113,7 +118,8 @@ def test_an_agent_turns_to_the_next_leg_with_a_reward(rng: np.random.Generator) 
     past = [replace(trial, rewards=np.array(REWARDS, np.float32)) for trial in past]
     memory.write(past)
     window = MovingWindow(small_model(spaces, retrieves=True), 2, CONTEXT, 1)
-    actor = RADTActor(window, memory, ExplorationBonus(spaces, 2, 0.0), 2, subgoals=True)
+    held = HeldSubgoals(window.policy, memory.chunks(torch.full((2, 1), -1)))
+    actor = RADTActor(window, memory, held)
     trials = RunningTrials(spaces, 2)
     trials.begin_task(everyone)
     trials.begin_trial(everyone, np.zeros(2, np.float32))
@@ -134,8 +140,6 @@ def test_an_agent_turns_to_the_next_leg_with_a_reward(rng: np.random.Generator) 
     actor.begin_trials(everyone)
     actor.decide(trials, everyone)
     seen.append(actor.reading.mask.clone())
-    whole = actor._found
-    assert whole is not None
     for mask, stages in zip(seen, ((0, 0), (0, 0), (1, 0), (1, 1), (0, 0)), strict=True):
-        assert torch.equal(mask, show_subgoal(whole, torch.tensor(stages)).mask)
+        assert torch.equal(mask, show_subgoal(held.whole, torch.tensor(stages)).mask)
         assert mask.any(1).all()

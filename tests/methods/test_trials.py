@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from radt.methods.back_off import exploring
 from radt.methods.trials import RunningTrials, last_real
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 from radt.trajectory import Batch
@@ -211,7 +212,7 @@ def test_a_task_is_solved_by_a_trial_that_earns_more_than_its_bound() -> None:
 def test_exploring_is_where_no_trial_got_farther_and_none_solved_the_task() -> None:
     trials = RunningTrials(replace(SPACES["discrete"], solved_above=1.0), slots=1)
     slot, action = np.array([0]), np.array([0])
-    for rewards, exploring in (
+    for rewards, expected in (
         ([0, 1, 0], [True, True, True]),  # all is new
         ([0, 1, 0], [False, True, True]),  # the way to the first reward is known
         ([0, 0, 0], [False, False, False]),
@@ -230,8 +231,8 @@ def test_exploring_is_where_no_trial_got_farther_and_none_solved_the_task() -> N
         for reward in rewards:
             trials.see(slot, trials.states[:1, 0])
             trials.record(slot, action, np.array([reward], np.float32))
-            seen.append(bool(trials.exploring(slot)[0]))
-        assert seen == exploring
+            seen.append(bool(exploring(trials, slot)[0]))
+        assert seen == expected
         trials.finish(0)
     trials.begin_task(slot)
-    assert trials.exploring(slot).all()
+    assert exploring(trials, slot).all()

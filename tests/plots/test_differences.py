@@ -23,9 +23,17 @@ def test_values_that_differ_are_told_for_every_method_that_has_them() -> None:
 
 
 def test_an_option_that_only_some_have_differs_where_it_is_not_its_default() -> None:
-    found = config_differences([learner("dt"), learner("ra-dt+", novelty=24.0, restless=0.0)])
-    assert found["options.count_bonus"] == {"ra-dt+": [24.0]}
-    assert "options.restless" not in found
+    found = config_differences([learner("dt"), learner("ra-dt+", episode_every=4, legs=False)])
+    assert found["options.episode_every"] == {"ra-dt+": [4]}
+    assert "options.subgoals" not in found
+
+
+def test_options_that_moved_differ_at_their_new_place() -> None:
+    older = learner("ra-dt+", novelty=24.0, restless=0.0)
+    del older["config"]["exploration"]
+    found = config_differences([learner("dt"), older])
+    assert found["exploration.count_bonus"] == {"dt": [0.0], "ra-dt+": [24.0]}
+    assert "exploration.revisit_penalty" not in found
 
 
 def test_seeds_that_differ_are_told_too() -> None:

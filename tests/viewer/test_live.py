@@ -114,7 +114,7 @@ def test_without_its_memory_every_trial_is_the_first(run: LiveRun) -> None:
     assert run.agent.trials.solved.all()
     assert run.change(Settings(memory=False)) == [{"event": "again", "trial": 10}]
     assert not run.agent.trials.solved.any()
-    assert not run.agent.trials.most_rewards.any()
+    assert run.agent.trials.rewards_of_trials == [[]]
     lived = trials(run.advance(HORIZON + 1))
     assert all(trial["entries"]["ids"] == [] for trial in lived.values())
     assert all(trial["searches"] == [] for trial in lived.values())
@@ -123,7 +123,7 @@ def test_without_its_memory_every_trial_is_the_first(run: LiveRun) -> None:
     assert len(back["entries"]["ids"]) == known
     assert back["searches"][0]["chosen"]
     assert run.agent.trials.solved.all()
-    assert run.agent.trials.most_rewards.all()
+    assert len(run.agent.trials.rewards_of_trials[0]) == 10
 
 
 def test_a_trial_that_is_broken_off_is_forgotten(run: LiveRun) -> None:

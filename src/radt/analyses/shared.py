@@ -24,6 +24,7 @@ from radt.envs.suite import DrawnSuite, success_threshold
 from radt.files import atomic_write
 from radt.icl import Observer
 from radt.methods import Method
+from radt.methods.exploration import exploration_of
 from radt.methods.ra_dt import RADT
 from radt.metrics import Interval, crossed_interval
 from radt.plots.style import FAINT, INK, PALE
@@ -190,12 +191,13 @@ def drawable(trials: Trials) -> DrawnSuite:
 
 def retrieving(method: Method) -> RADT:
     """Return a method that reads what it retrieves, or refuse it."""
-    if not isinstance(method, RADT):
+    plain, _ = exploration_of(method)
+    if not isinstance(plain, RADT):
         raise RunError(
             f"{method.name} retrieves nothing, so there is nothing to look at; give a run of a "
             "method with a memory, such as ra-dt"
         )
-    return method
+    return plain
 
 
 def nothing_retrieved(trials: Trials) -> RunError:

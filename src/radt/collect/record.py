@@ -10,6 +10,7 @@ import dataclasses
 import json
 import shutil
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,16 @@ from radt.collect.source import (
     Recorded,
     Request,
 )
-from radt.data import Manifest, read_manifest, write_history, write_manifest
-from radt.data.manifest import MANIFEST
-from radt.decode import differences
+from radt.data import History, Manifest, read_manifest, write_history, write_manifest
+from radt.data.manifest import MANIFEST, TaskFile
+from radt.data.store import task_file
+from radt.decode import differences, leaves
 from radt.engine import Engine, LocalEngine
 from radt.envs.suite import SAID_OF_ITSELF, TaskSuite
+from radt.errors import RadtWarning
 from radt.files import atomic_write, locked, remove_leftovers
 from radt.old_names import translated
+from radt.registry import plugin_changes, plugins_behind
 from radt.track import Tracker
 from radt.version import code_version
 
@@ -67,7 +71,7 @@ def record_histories(
     try:
         entry.check(suite, options)
     except ValueError as error:
-        raise CollectError(str(error)) from error
+        raise CollectError(f"{error}{_other_sources(suite, source)}") from error
     content = collection_plan(suite, options, source)
     if _is_finished(folder, content) and not (folder / PARTS).exists():
         return folder  # without the lock: many runs may share it
@@ -82,6 +86,18 @@ def record_histories(
     return folder
 
 
+def _other_sources(suite: TaskSuite, tried: str) -> str:
+    """Suggest sources that can record a suite: those that were plugged in, else the others."""
+    fitting = []
+    for name in SOURCES.names():
+        with contextlib.suppress(Exception):  # of a plug-in's code; then it is not suggested
+            SOURCES[name].check(suite, SOURCES[name].usual(suite))
+            fitting += [name] if name != tried else []
+    own = [name for name in fitting if SOURCES.is_from_outside(name)]
+    words = " or ".join(f"--set source={name}" for name in own or fitting)
+    return f"; try {words}" if words else ""
+
+
 def collection_plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict[str, Any]:
     """Describe as plain JSON everything that the collected arrays depend on."""
     content = {
@@ -93,7 +109,16 @@ def collection_plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict
         "source": source,
         "config": _without_news(dataclasses.asdict(options)),
     }
-    plain: dict[str, Any] = json.loads(json.dumps(_without_news(content)))
+    if files := plugins_behind((suite.name, source, *leaves(content["config"]).values())):
+        content["plugins"] = files
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(_without_news(content)))
+    except TypeError as error:
+        raise CollectError(
+            f"a dataset of {suite.name} must tell which rules it was made by, but some field of "
+            f"the suite or of the source's options is no plain value ({error}); let its fields be "
+            "numbers, texts and tuples of them"
+        ) from error
     return plain
 
 
@@ -158,6 +183,13 @@ def _is_finished(folder: Path, content: dict[str, Any]) -> bool:
             f"{folder} holds a finished dataset with another configuration "
             f"({'; '.join(differences(have, want))}); choose another folder, or delete this one"
         )
+    if changed := plugin_changes(manifest.plugins, content.get("plugins", {})):
+        warnings.warn(
+            f"{folder} was recorded with another version of {', '.join(changed)}; where the change "
+            "matters to the data, delete the folder and collect again",
+            RadtWarning,
+            stacklevel=3,
+        )
     return True
 
 
@@ -188,7 +220,12 @@ def _write(
 ) -> None:
     """Write each task's file and, last, the manifest."""
     begun = time.perf_counter()
-    files = [write_history(folder, history, suite.spaces) for history in recorded.histories]
+    files = [_write_task(folder, suite, source, history) for history in recorded.histories]
+    if not files:
+        raise CollectError(
+            f"the source {source} recorded none of the {len(suite.train_tasks)} training tasks of "
+            f"{suite.name}; let it yield a History of at least one"
+        )
     write_manifest(
         folder,
         Manifest(
@@ -202,5 +239,23 @@ def _write(
             code_version=code_version(),
             files=tuple(files),
             wall_seconds=recorded.seconds + time.perf_counter() - begun,
+            plugins=content.get("plugins", {}),
         ),
     )
+
+
+def _write_task(folder: Path, suite: TaskSuite, source: str, history: History) -> TaskFile:
+    """Write what a source recorded of one task, if that is a task to train on and can be."""
+    if history.task not in suite.train_tasks:
+        raise CollectError(
+            f"the source {source} recorded task {history.task!r}, which is none of the training "
+            f"tasks of {suite.name} ({min(suite.train_tasks)} to {max(suite.train_tasks)}); record "
+            "only suite.train_tasks"
+        )
+    try:
+        return write_history(folder, history, suite.spaces)
+    except ValueError as error:
+        raise CollectError(
+            f"{folder / task_file(history.task)} cannot be written: the source {source} recorded "
+            f"task {history.task}, but {error}; mend the source, or the spaces of {suite.name}"
+        ) from error

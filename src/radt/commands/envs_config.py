@@ -11,6 +11,7 @@ from rich.markup import escape
 from tyro.conf import Positional, arg
 
 from radt.commands.flags import RunWords, Verb, plain_columns
+from radt.errors import RunError
 
 if TYPE_CHECKING:
     from radt.envs.suite import TaskSuite
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvsVerb(Verb):
-    """List the environments: tasks, horizon, states, actions, best possible return."""
+    """List the environments: tasks, horizon, states, actions, best possible return.
+
+    Try:
+      radt envs check NAME    to see whether one of your own keeps the contract
+    """
 
     def execute(self) -> None:
         """Print a table."""
@@ -51,6 +56,44 @@ def describe_suite(suite: TaskSuite) -> dict[str, Any]:
         "actions": f"{action.size} {action.kind}".removesuffix(" discrete"),
         "optimum": sum(known) / len(known) if known else None,
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckVerb(Verb):
+    """Check that an environment is what it declares: spaces, horizon, rewards, splits, seeds.
+
+    A few episodes are played with random actions. Exit code 2: something is not kept.
+
+    Try:
+      RADT_PLUGINS=mine.py radt envs check mine
+    """
+
+    name: Annotated[Positional[str], arg(metavar="NAME")]  # of the environment
+
+    def execute(self) -> None:
+        """Run all checks, print what came of each, and fail if one did."""
+        from radt.envs import SUITES
+        from radt.envs.check import check_suite, run_check
+        from radt.runs.presets import unknown_in_recipes
+
+        suite = SUITES[self.name]
+        found = check_suite(suite)
+        found.append(run_check("recipes name options", unknown_in_recipes, suite, is_warning=True))
+        table = plain_columns(["check", ""], where="what to do")
+        for one in found:
+            style = {"failed": "bold red", "warning": "yellow"}.get(one.verdict, "")
+            table.add_row(one.check, one.verdict, escape("\n".join(one.problems)), style=style)
+        failed = [one for one in found if one.verdict == "failed"]
+        rows = [
+            {"check": one.check, "verdict": one.verdict, "problems": list(one.problems)}
+            for one in found
+        ]
+        self.common.answer({"env": self.name, "ok": not failed, "checks": rows}, table)
+        if failed:
+            raise RunError(
+                f"{self.name} fails {len(failed)} of {len(found)} checks; do what is said above, "
+                "then check it again"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

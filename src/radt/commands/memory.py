@@ -15,7 +15,8 @@ from radt.commands.flags import Common, Verb
 from radt.errors import RunError
 
 if TYPE_CHECKING:
-    from radt.memory.rows import RowStore
+    from radt.memory.entries import Entries
+    from radt.memory.identity import Identity
     from radt.spaces import TaskSpaces
     from radt.trajectory import Trajectory
 
@@ -29,6 +30,7 @@ ELSEWHERE = (
     ", give the copy new keys, and import that into a memory with another name"
 )
 MINARI = "minari:"
+MOST_SHOWN = 10  # numbers of tasks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,40 +57,55 @@ class MemoryVerb(Verb):
 class MemoryInfoVerb(MemoryVerb):
     """Print what is in a memory: entries, tasks, returns, bytes, and whose keys they are.
 
+    It may be a folder, one on a server, or a file that agent.save or `radt memory export` wrote.
+
     Try:
       radt memory info memories/room
+      radt memory info room.memory
       radt memory info postgres:room
     """
 
     def execute(self) -> None:
         """Open the memory as a reader and print."""
-        from radt.memory.folder.rewrite import open_reader
+        from radt.memory.folder.rewrite import is_exported, open_reader, read_exported
+        from radt.memory.memory_file import look_into
 
-        with contextlib.closing(open_reader(self.folder)) as store:
-            values = memory_values(store)
+        if self.folder.is_file() and is_exported(self.folder):
+            identity, contents = read_exported(self.folder)
+            values = memory_values(str(self.folder), contents.entries, identity)
+        elif self.folder.is_file():
+            identity, entries, progress = look_into(self.folder)
+            values = memory_values(str(self.folder), entries, identity) | progress
+        else:
+            with contextlib.closing(open_reader(self.folder)) as store:
+                values = memory_values(store.place, store.entries, store.identity)
+                values |= {"writes": store.state.writes, **store.details()}
         lines = [f"{name.replace('_', ' '):<16} {value}" for name, value in values.items()]
         self.common.answer(values, "\n".join(lines))
 
 
-def memory_values(store: RowStore) -> dict[str, Any]:
+def memory_values(place: str, entries: Entries, identity: Identity) -> dict[str, Any]:
     """Say what is in a memory as plain values."""
-    entries, identity, spaces = store.entries, store.identity, store.identity.spaces
-    returns = entries.total_return
+    from radt.memory.entries import returns_by
+
+    spaces, tasks = identity.spaces, entries.task.unique().tolist()
+    unit, returns = returns_by(entries)
+    shown = [*map(str, tasks[:MOST_SHOWN]), *(["..."] if len(tasks) > MOST_SHOWN else [])]
     return {
-        "folder": store.place,
+        "folder": place,
         "entries": len(entries),
-        "tasks": len(entries.task.unique()),
+        "tasks": len(tasks),
+        "task_numbers": ", ".join(shown),
         "episodes": len(entries.episode.unique()),
         "return_mean": round(float(returns.mean()), 4) if len(returns) else None,
         "return_best": float(returns.max()) if len(returns) else None,
-        "writes": store.state.writes,
+        "returns_of": unit,
         "embedder": identity.embedder,
         "key_width": identity.key_width,
         "context_len": identity.context_len,
         "states": f"{spaces.state.kind} {spaces.state.shape}",
         "actions": f"{spaces.action.kind} {spaces.action.size}",
         "horizon": spaces.horizon,
-        **store.details(),
     }
 
 
@@ -230,7 +247,8 @@ class MemoryImportVerb(MemoryVerb):
         check_trajectories(found, own.spaces)  # before a folder is made for them
         with own.at(str(self.folder)) as memory:
             before = len(memory)
-            memory.write(found)
+            if not memory.write(found):
+                memory.warn_empty(f"keeps none of {len(found)} demonstrations")
             return before, len(memory)
 
     def read(self, spaces: TaskSpaces) -> list[Trajectory]:

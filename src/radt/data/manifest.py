@@ -83,6 +83,7 @@ class Manifest:
     files: tuple[TaskFile, ...]  # one per task
     wall_seconds: float = 0.0
     format: int = field(default=FORMAT)
+    plugins: Mapping[str, str] = field(default_factory=dict)  # files of a user's own: their sha256
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
@@ -111,6 +112,7 @@ class Manifest:
             hyper_parameters=with_old_names(self.hyper_parameters),
             wall_seconds=0.0,
             code_version="",
+            plugins={},
         )
         content = _to_json(as_at_first)
         return hashlib.sha256(content.encode()).hexdigest()
@@ -183,6 +185,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _to_json(manifest: Manifest, indent: int | None = None) -> str:
     content = dataclasses.asdict(manifest) | {"spaces": manifest.spaces.plain_values()}
+    if not manifest.plugins:
+        del content["plugins"]  # as before there were any
     return json.dumps(content, indent=indent, sort_keys=True, allow_nan=False)
 
 
@@ -199,6 +203,6 @@ def _no(constant: str) -> None:
 def _check_keys(content: Any) -> None:
     """Ask for every key, also those that have a default: what is absent was lost."""
     names = {item.name for item in dataclasses.fields(Manifest)}
-    if not isinstance(content, dict) or set(content) != names:
+    if not isinstance(content, dict) or {*content, "plugins"} != names:
         given = sorted(content) if isinstance(content, dict) else str(content)[:80]
         raise ValueError(f"it must have exactly the keys {sorted(names)}, not {given}")

@@ -27,7 +27,7 @@ from radt.data.manifest import (
     unusable,
 )
 from radt.files import atomic_write, sha256
-from radt.spaces import TaskSpaces
+from radt.spaces import TaskSpaces, is_whole_number, value_problem
 
 MAX_OPEN_FILES = 128  # of one process
 CHUNK_STEPS = 4096
@@ -62,40 +62,25 @@ def dataset_folder(env: str, source: str, seed: int) -> Path:
     return home() / env / f"{source}-seed{seed}"
 
 
+def task_file(task: int) -> str:
+    """Name the file of one task."""
+    return f"task-{task:05d}.h5"
+
+
 def write_history(folder: Path, history: History, spaces: TaskSpaces) -> TaskFile:
     """Check a history against its spaces, write it to a file of its own and describe the file."""
     check_spaces(spaces)
+    if not is_whole_number(history.task):
+        raise ValueError(f"its task is {history.task!r}; a task is a whole number from 0 on")
     specs = array_specs(spaces, len(history.rewards), len(history.lengths))
     arrays = {s.name: as_stored(getattr(history, s.name), s, spaces) for s in specs}
     if arrays["lengths"].sum(dtype=np.int64) > len(history.rewards):
         raise ValueError("the episodes are longer than the whole history")
-    name = f"task-{history.task:05d}.h5"
+    name = task_file(history.task)
     counts = len(history.rewards), len(history.lengths)
     entry = TaskFile(history.task, name, "0" * 64, *counts, specs)  # checks before it is written
     atomic_write(folder / name, lambda temporary: _write_arrays(temporary, specs, arrays))
     return replace(entry, sha256=sha256(folder / name))
-
-
-def value_problem(name: str, values: NDArray[Any], spaces: TaskSpaces) -> str | None:
-    """Say which numbers cannot be, if any: out of range, or not finite."""
-    low: int = 0
-    if name == "lengths":
-        low, high = 1, np.asarray(spaces.horizon)
-    elif name == "states" and spaces.state.kind == "discrete":
-        high = np.reshape(spaces.state.bins, spaces.state.shape) - 1
-    elif name == "actions" and spaces.action.kind == "discrete":
-        high = np.asarray(spaces.action.size - 1)
-    elif name == "states" and spaces.state.kind == "image":
-        high = np.asarray(255)
-    elif np.isfinite(values).all():
-        return None
-    else:
-        return f"some {name} are not finite numbers"
-    if not values.size or (values.min() >= low and values.max() <= high.min()):
-        return None  # the usual case, at a fraction of the cost
-    if (values >= low).all() and (values <= high).all():
-        return None
-    return f"{name} from {values.min()} to {values.max()} are not in {low}..{high.tolist()}"
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ from radt.experiments import controls as controls
 from radt.experiments import dark_room as dark_room
 from radt.experiments import data_sources as data_sources
 from radt.experiments import demonstrations as demonstrations
+from radt.experiments import exploration as exploration
 from radt.experiments import key_door as key_door
 from radt.experiments import mazerunner as mazerunner
 from radt.experiments import slippery_room as slippery_room
+from radt.experiments import training_contexts as training_contexts
 from radt.experiments import tuning as tuning
 from radt.experiments.experiment import EXPERIMENTS as EXPERIMENTS
 from radt.experiments.experiment import Experiment as Experiment

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
 
 from radt.checkpoint import untrained
 from radt.envs.suite import success_threshold
@@ -25,73 +23,32 @@ from radt.experiments.key_door import KEY_RESET
 from radt.experiments.rows import answer_row
 from radt.experiments.weights import opened, weights_file, write_answer
 from radt.methods import Method
-from radt.methods.exploration import ExplorationBonus
-from radt.methods.method import Actor
-from radt.methods.trials import RunningTrials
+from radt.methods.exploration import ExplorationConfig, exploration_of, with_exploration
 from radt.runs.evaluate import optima, roll_out
 from radt.track import Tracker
 
 AS_IT_IS, EMPTY = "as it is", "nothing remembered"
-COUNTS = {"count_bonus": 24.0, "revisit_penalty": 24.0}  # the weights of ra-dt+
+COUNTS = ExplorationConfig(count_bonus=24.0, revisit_penalty=24.0)  # the weights of ra-dt+
 
 
 def controls(method: Method, blank: Method) -> Iterator[tuple[str, Method]]:
     """Name each control and build it; `blank` is the method before its training."""
+    plain, exploration = exploration_of(method)
     yield "as it is", method
-    if hasattr(method, "embedder"):
-        yield "nothing remembered", altered(method, memory={"store_above": math.inf})
-    if any(getattr(getattr(method, "options", None), name, 0.0) for name in COUNTS):
-        yield "nothing counted", altered(method, options=dict.fromkeys(COUNTS, 0.0))
+    if hasattr(plain, "embedder"):
+        yield "nothing remembered", with_exploration(storing_nothing(plain), exploration)
+    if exploration == ExplorationConfig():
+        yield "with exploration bonus", with_exploration(plain, COUNTS)
     else:
-        yield "with exploration bonus", cast(Method, Counting(method))
+        yield "nothing counted", plain
     yield "untrained", blank
 
 
-class Counting:
-    """A method that counts while it acts, as `ra-dt+` does, whatever it is."""
-
-    def __init__(self, method: Method) -> None:
-        self._method = method
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._method, name)
-
-    def actor(self, slots: int) -> CountingActor:
-        """Put the method to work, and count."""
-        counts = ExplorationBonus(self._method.spaces, slots, **COUNTS)
-        return CountingActor(self._method.actor(slots), counts)
-
-
-class CountingActor:
-    """An actor whose logits are lowered where it has tried something before."""
-
-    def __init__(self, actor: Actor, counts: ExplorationBonus) -> None:
-        self._actor, self._counts = actor, counts
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._actor, name)
-
-    def forget(self, slots: NDArray[np.int64]) -> None:
-        """Start new tasks with nothing counted."""
-        self._actor.forget(slots)
-        self._counts.forget(slots)
-
-    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action and lower what was tried, [B, action_size]."""
-        return self._counts.adjust(self._actor.decide(trials, slots), trials, slots)
-
-
-def altered(
-    method: Method, memory: dict[str, Any] | None = None, options: dict[str, Any] | None = None
-) -> Method:
-    """Copy a method with some options of its own or of its memory changed, as far as it has them.
-
-    A method of a third party may count nothing.
-    """
+def storing_nothing(method: Method) -> Method:
+    """Copy a method whose memory stays empty."""
     changed: Any = copy.copy(method)
-    own = {name: to for name, to in (options or {}).items() if hasattr(changed.options, name)}
-    kept = replace(changed.options.memory, **(memory or {}))
-    changed.options = replace(changed.options, memory=kept, **own)
+    memory = replace(changed.options.memory, store_above=math.inf)
+    changed.options = replace(changed.options, memory=memory)
     return cast(Method, changed)
 
 

@@ -69,11 +69,17 @@ def comparison_of(study: Study, where: Where) -> Comparison:
         methods=study.rows,
         seeds=where.seeds or study.seeds,
         budget=where.budget,
-        sets=(*study.sets, *(() if tunes else evaluated(study))),
-        out=where.out / "tune" if tunes else where.out,
-        results=where.out / "tuned" if tunes else where.results,
+        sets=(*study.sets, *evaluated(study)),
+        out=where.out / "tune" / fold_of(study) if tunes else where.out,
+        results=where.out / "tuned" / fold_of(study) if tunes else where.results,
         wall_minutes=study.wall_minutes,
     )
+
+
+def fold_of(study: Study) -> str:
+    """Name the fold of a tuning study, as a folder."""
+    said = [text.replace("=", "") for text in study.sets if text.startswith("fold=")]
+    return said[-1] if said else "last-fold"
 
 
 def evaluated(study: Study) -> tuple[str, ...]:
@@ -82,12 +88,18 @@ def evaluated(study: Study) -> tuple[str, ...]:
     return tuple(f"evaluate.{name}={json.dumps(values)}" for name, values in asked.items())
 
 
+def studies_of(experiment: Experiment, where: Where) -> tuple[Study, ...]:
+    """Return the studies of an experiment; of a tuning study a smoke test tries the first only."""
+    once = where.budget == "smoke" and experiment.kind == "tune"
+    return experiment.studies[:1] if once else experiment.studies
+
+
 def comparisons(experiment: Experiment, where: Where) -> list[Comparison]:
     """List the runs of an experiment, study by study."""
     if where.budget not in experiment.budgets:
         known = ", ".join(experiment.budgets)
         raise ExperimentError(f"{experiment.name} has no budget {where.budget}; it has {known}")
-    return [comparison_of(study, where) for study in experiment.studies]
+    return [comparison_of(study, where) for study in studies_of(experiment, where)]
 
 
 def runs_of(experiment: Experiment, where: Where) -> list[tuple[Comparison, Entry]]:
@@ -96,7 +108,9 @@ def runs_of(experiment: Experiment, where: Where) -> list[tuple[Comparison, Entr
     Tuning knows no references, and a try that is on record is not made again.
     """
     found: dict[Path, tuple[Comparison, Entry]] = {}
-    for study, comparison in zip(experiment.studies, comparisons(experiment, where), strict=True):
+    for study, comparison in zip(
+        studies_of(experiment, where), comparisons(experiment, where), strict=True
+    ):
         for row, seed in comparison.names():
             if experiment.kind != "compare" and row not in study.at(where.budget).variants:
                 continue

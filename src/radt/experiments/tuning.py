@@ -19,6 +19,7 @@ from radt.config import RunConfig
 from radt.errors import RadtError
 from radt.experiments.experiment import Experiment, Row, Study, add
 from radt.experiments.rows import rule_of, scored
+from radt.metrics import late_score
 from radt.plots.records import Record, label_of, success_above
 from radt.runs.compare import any_config
 from radt.runs.run import conflicts
@@ -69,8 +70,8 @@ def rows_tried(results: Path, config: RunConfig) -> list[Row]:
             "method": config.method,
             "env": line["tested_on"],
             "tasks": "tune",
-            "rule": rule_of(line),
-            "condition": "",
+            "rule": line.get("rule") or rule_of(line),
+            "condition": "" if line.get("fold") is None else f"fold {line['fold']}",
             "seeds": 1,
             "score": line["score"],
             "ci95": line.get("ci95_tasks"),
@@ -78,7 +79,9 @@ def rows_tried(results: Path, config: RunConfig) -> list[Row]:
             "improves_ci95": None,
             "gain": line["improvement"],
             "normalised": None,
-            "per_task": None,
+            "per_task": line.get("per_task"),
+            "controls": line.get("controls"),
+            "prepared": line.get("prepared"),
         }
         for line in lines_of(results)
         if _same(line.get("config"), config)
@@ -97,8 +100,9 @@ def _same(values: Mapping[str, Any] | None, config: RunConfig) -> bool:
 def note_try(results: Path, record: Record) -> dict[str, Any]:
     """Append one line about each score of a run on the tuning split, and return the first."""
     own = {"returns": record["returns"], "env": record["env"], "rule": rule_of(record)}
+    beside = {name: record.get(name, {}) for name in ("controls", "rules")}
     places = {
-        str(record["env"]): own,
+        str(record["env"]): {**own, **beside},
         **{place: {**own, **part} for place, part in record.get("variants", {}).items()},
     }
     told = [_line(record, place, part) for place, part in places.items()]
@@ -106,6 +110,14 @@ def note_try(results: Path, record: Record) -> dict[str, Any]:
     with (results / LOG).open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in told)
     return told[0]
+
+
+def _scores(parts: Mapping[str, Record]) -> dict[str, float]:
+    """Return the score of each evaluation."""
+    return {
+        name: round(float(late_score(np.array(part["returns"])).mean()), 2)
+        for name, part in parts.items()
+    }
 
 
 def _line(record: Record, place: str, part: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,6 +128,7 @@ def _line(record: Record, place: str, part: Mapping[str, Any]) -> dict[str, Any]
         "label": label_of(record),
         "method": record["method"],
         "config": record["config"],
+        "fold": record["config"].get("fold"),
         "tested_on": place,
         "rule": part["rule"],
         "action_rule": record.get("action_rule"),
@@ -126,6 +139,13 @@ def _line(record: Record, place: str, part: Mapping[str, Any]) -> dict[str, Any]
         "solved_by": row["solved_by"],
         "return_after_success": row["return_after_success"],
         "tasks": returns.shape[1],
+        "per_task": {name: round(value, 3) for name, value in row["per_task"].items()},
+        "controls": _scores(part.get("controls", {})),
+        "rules": {
+            name: {**_scores({"score": one}), **_scores(one.get("controls", {}))}
+            for name, one in part.get("rules", {}).items()
+        },
+        "prepared": record.get("prepared"),
         "wall_seconds": record["wall_seconds"],
         "threads": record.get("threads"),
         "code_version": record.get("code_version"),

@@ -21,7 +21,12 @@ from radt.data.foreign import read_arrays
 from radt.data.manifest import DataError
 from radt.data.reader import Dataset
 from radt.envs.suite import Guide, Oracle, TaskSuite
-from radt.memory.identity import MemoryMismatchError, StoreError, check_trajectories
+from radt.memory.identity import (
+    BadTrajectoryError,
+    MemoryMismatchError,
+    StoreError,
+    check_trajectories,
+)
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
 
@@ -85,7 +90,10 @@ def from_npz(path: Path, spaces: TaskSpaces) -> list[Trajectory]:
             found.append(Trajectory(states, actions, rewards.astype(np.float32), task, age))
         except (TypeError, ValueError) as error:
             raise SourceError(f"{path}: episode {age} of task {task}: {error}") from error
-    check_trajectories(found, spaces)
+    try:
+        check_trajectories(found, spaces)
+    except BadTrajectoryError as error:
+        raise BadTrajectoryError(f"{path}: {error}") from error
     return found
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +24,8 @@ from radt.registry import Registry
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, SubTrajectory, returns_to_go
 
-DedupOrder = Literal["return", "chronological"]
+DedupOrder = Literal["return", "chronological", "random"]
+BISECTIONS = 12
 COMPARED_AT_ONCE = 1024  # entries of a task, with all that are kept of it
 
 
@@ -65,6 +67,19 @@ class Entries:
         """No entries at all."""
         number = torch.zeros(0, dtype=torch.int64)
         return cls(number, number, number, number, number, number, torch.zeros(0))
+
+
+def returns_by(entries: Entries) -> tuple[str, Tensor]:
+    """Return what the stored returns are of, "episodes" or "chunks", and one of each, [E] or [N].
+
+    A memory with `return_of=chunk` gives the chunks of an episode returns of their own.
+    """
+    _, episode = torch.unique(entries.episode, return_inverse=True)  # [N]
+    count = int(episode.max()) + 1 if len(entries) else 0
+    of_episode = torch.zeros(count).index_copy(0, episode, entries.total_return)
+    if torch.equal(of_episode[episode], entries.total_return):
+        return "episodes", of_episode
+    return "chunks", entries.total_return
 
 
 def key_start(position: Tensor, context_len: int) -> Tensor:
@@ -162,10 +177,13 @@ def deduplicate(
     """Return which entries to keep, [N] bool, dropping those too similar to one already kept.
 
     Similar means: same task, another episode, cosine above `threshold`. Entries are visited one by
-    one, best return first or oldest first, so the outcome does not depend on any batch size.
+    one, best return first, oldest first or in a fixed random order, so the outcome does not depend
+    on any batch size.
     """
     keep = torch.zeros(len(entries), dtype=torch.bool)
     rank = -entries.total_return if order == "return" else entries.age.float()
+    if order == "random":
+        rank = torch.from_numpy(np.random.default_rng(0).random(len(entries)))
     for task in entries.task.unique():
         rows = (entries.task == task).nonzero().squeeze(1)
         rows = rows[torch.sort(rank[rows], stable=True).indices]
@@ -199,6 +217,21 @@ def _greedy(close: Tensor) -> Tensor:
         if not view[i]:
             view[i + 1 :] |= blocks[i, i + 1 :]
     return ~blocked
+
+
+def deduplicate_to(
+    keys: Tensor, entries: Entries, share: float, order: DedupOrder = "return"
+) -> tuple[Tensor, float]:
+    """Deduplicate by the bound that leaves about this share; return what to keep and the bound.
+
+    A bound on a cosine means something only for one embedder, a share for all of them.
+    """
+    low, high = -1.0, 1.0
+    for _ in range(BISECTIONS):
+        bound = (low + high) / 2
+        kept = deduplicate(keys, entries, bound, order)
+        low, high = (low, bound) if kept.float().mean() > share else (bound, high)
+    return deduplicate(keys, entries, high, order), high
 
 
 Worth = Callable[[Entries], Tensor]  # [N]: what is worth least goes first, of equals the oldest

@@ -8,7 +8,6 @@ Trajectories must be of its spaces, whole and finite; that is checked before a w
 from __future__ import annotations
 
 import json
-import operator
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -20,12 +19,11 @@ from radt.data.manifest import array_specs
 from radt.data.store import as_stored
 from radt.decode import decode, differences
 from radt.errors import RadtError
-from radt.spaces import TaskSpaces
+from radt.spaces import TaskSpaces, is_whole_number
 from radt.trajectory import Trajectory
 
 MOST_TASKS = 100_000  # an index keeps a list for each
 MOST_EPISODES = 2**31  # of one task
-ROUNDING = 1e-6  # of an action at the end of its range
 
 
 class StoreError(RadtError, ValueError):
@@ -108,9 +106,17 @@ def check_trajectories(trajectories: Sequence[Trajectory], spaces: TaskSpaces) -
     for number, trajectory in enumerate(trajectories):
         if problem := problem_of(trajectory, spaces):
             raise BadTrajectoryError(
-                f"trajectory {number} of {len(trajectories)} is refused and nothing was written: "
+                f"trajectory {number} of {len(trajectories)}{_named(trajectory)} is refused and "
+                "nothing was written: "
                 f"{problem}. Expected is {expected(spaces)}"
             )
+
+
+def _named(trajectory: Any) -> str:
+    """Name the task and the episode of a trajectory."""
+    if not isinstance(trajectory, Trajectory):
+        return ""
+    return f" (task {trajectory.task}, episode {trajectory.episode})"
 
 
 def problem_of(trajectory: Any, spaces: TaskSpaces) -> str | None:
@@ -119,31 +125,18 @@ def problem_of(trajectory: Any, spaces: TaskSpaces) -> str | None:
         return f"it is no Trajectory but {type(trajectory).__name__}"
     for name, most in (("task", MOST_TASKS), ("episode", MOST_EPISODES)):
         value = getattr(trajectory, name)
-        if not is_number(value) or not 0 <= value < most:
+        if not is_whole_number(value) or not 0 <= value < most:
             return f"its {name} is {value!r}, no whole number from 0 to {most - 1}"
     if not 1 <= len(trajectory) <= spaces.horizon:
         return f"it has {len(trajectory)} steps"
     try:
-        arrays = {
-            spec.name: as_stored(getattr(trajectory, spec.name), spec, spaces)
-            for spec in array_specs(spaces, len(trajectory), 1)[:-1]  # all but the lengths
-        }
+        for spec in array_specs(spaces, len(trajectory), 1)[:-1]:  # all but the lengths
+            as_stored(getattr(trajectory, spec.name), spec, spaces)
     except ValueError as error:
         return str(error)
-    actions = arrays["actions"]
-    if spaces.action.kind == "continuous" and (abs(actions) > 1 + ROUNDING).any():
-        return f"its actions from {actions.min()} to {actions.max()} leave [-1, 1]"
     if abs(trajectory.total_return) > float(np.finfo(np.float32).max):
         return f"its return of {trajectory.total_return} is more than a float32 holds"
     return None
-
-
-def is_number(value: Any) -> bool:
-    """Tell whether a value is a whole number, of Python or of NumPy."""
-    try:
-        return operator.index(value) == value and not isinstance(value, (bool, np.bool_))
-    except TypeError:
-        return False
 
 
 def expected(spaces: TaskSpaces) -> str:

@@ -6,7 +6,9 @@ Entries are partitioned by slot: each of the tasks that run side by side has a m
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -14,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from radt.errors import RadtWarning
 from radt.memory.embed import Embedder, device_of
 from radt.memory.entries import EVICTIONS, Entries, deduplicate, prefixes, surplus
 from radt.memory.identity import Identity, MemoryFileError, check_trajectories
@@ -22,6 +25,7 @@ from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory_file import read_file, write_file
 from radt.memory.retrieve import Queries, Searchable, retrieve
 from radt.memory.reweight import UTILITIES, reweight
+from radt.memory.saved_tasks import renamed
 from radt.memory.similarity import unit
 from radt.memory.store import (
     NewEntries,
@@ -34,6 +38,8 @@ from radt.memory.store import (
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
+Place = Callable[[NewEntries, Mapping[str, Tensor]], NewEntries]
+PATIENCE = 10  # trials of each task that leave nothing behind before the user is told
 MOST = 100_000  # steps of a context, candidates of a search, chunks of a query
 AT_ONCE = 1024  # prefixes that are embedded together
 
@@ -86,6 +92,8 @@ class Memory:
         new = RamStore(spaces, config.context_len, embedder.width)
         self.store: Store = new if store is None else store
         self.index = self._new_index()
+        self._left_nothing: Counter[int] = Counter()  # by task: trials, since there are no entries
+        self._told = False
 
     def at(self, place: str | Path, writing: bool = True) -> Memory:
         """Open the memory at a place, for the same embedder and with the same options."""
@@ -111,17 +119,39 @@ class Memory:
         """The key of each entry, [N, d]."""
         return self.store.keys
 
-    def write(self, trajectories: Sequence[Trajectory]) -> None:
-        """Add finished trials, all or none; a trajectory's `task` is the slot it belongs to."""
+    def write(self, trajectories: Sequence[Trajectory]) -> int:
+        """Add finished trials, all or none, and return how many entries they became.
+
+        A trajectory's `task` is the slot it belongs to.
+        """
         check_trajectories(trajectories, self.spaces)
         if not trajectories:
-            return
+            return 0
         with self.lock:
             new = self._cut(trajectories)
             if self.config.dedup is not None and len(new):
                 new = self._distinct(new, self.config.dedup)
             if len(new):
                 self.add(new)
+            elif not len(self):
+                self._left_nothing.update(trial.task for trial in trajectories)
+                if min(self._left_nothing.values()) >= PATIENCE:
+                    self.warn_empty(f"is still empty after {self._left_nothing.total()} trials")
+            return len(new)
+
+    def warn_empty(self, problem: str) -> None:
+        """Say, once, which option keeps the memory from keeping anything."""
+        if self._told or self.config.store_above is None:
+            return
+        self._told = True
+        warnings.warn(
+            f"the memory {problem}: options.memory.store_above={self.config.store_above:g} keeps "
+            "only chunks that earned more than this above spaces.lowest_return="
+            f"{self.spaces.lowest_return:g}; set it to null to keep all, or declare the lowest "
+            "return of the suite",
+            RadtWarning,
+            stacklevel=3,
+        )
 
     def add(self, new: NewEntries) -> None:
         """Add entries that were cut and embedded, all or none."""
@@ -197,6 +227,7 @@ class Memory:
     def forget(self, slots: Tensor) -> None:
         """Empty the memories of some slots."""
         with self.lock:
+            self._left_nothing.clear()
             kept = ~torch.isin(self.entries.task, slots)
             if not bool(kept.all()):
                 self.store.keep(kept)
@@ -250,18 +281,28 @@ class Memory:
             chunks = self.store.chunks(torch.arange(len(self))[:, None])
             return NewEntries(self.entries, self.keys, chunks)
 
-    def save(self, path: Path, owner: Mapping[str, Tensor] | None = None) -> None:
-        """Write keys, entries and chunks to one safetensors file, and what the owner adds."""
-        write_file(path, self.identity(), self.contents(), owner or {})
+    def save(
+        self, path: Path, owner: Mapping[str, Tensor] | None = None, numbers: Tensor | None = None
+    ) -> None:
+        """Write keys, entries and chunks to one safetensors file, and what the owner adds.
 
-    def load(self, path: Path) -> dict[str, Tensor]:
-        """Replace the contents by a saved memory of the same kind; return what its owner added."""
+        In the file, entries of task i stand under `numbers[i]`, where there are any.
+        """
+        contents = self.contents() if numbers is None else renamed(self.contents(), numbers)
+        write_file(path, self.identity(), contents, owner or {})
+
+    def load(self, path: Path, place: Place | None = None) -> dict[str, Tensor]:
+        """Replace the contents by a saved memory of the same kind; return what its owner added.
+
+        `place` gives entries the numbers they have here, or refuses them.
+        """
         if not isinstance(self.store, RamStore):
             raise MemoryFileError(
                 f"{path} would replace the memory in {self.store.place}; load it into an agent "
                 "that has a memory of its own"
             )
         contents, owner = read_file(path, self.identity())
+        contents = contents if place is None else place(contents, owner)
         store = RamStore(self.spaces, self.config.context_len, self.embedder.width)
         store.append(contents)
         with self.lock:

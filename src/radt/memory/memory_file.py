@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -56,6 +57,18 @@ def read_file(path: Path, identity: Identity) -> tuple[NewEntries, dict[str, Ten
             f"{path} is no complete memory ({error}); delete it and start with an empty one"
         ) from error
     return contents, _pick("owner", tensors)
+
+
+def look_into(path: Path) -> tuple[Identity, Entries, dict[str, Any]]:
+    """Read what a saved memory holds and how far its owner had come."""
+    tensors, identity = _read(path)
+    owner = _pick("owner", tensors)
+    try:
+        entries = Entries(**_pick("entry", tensors))
+    except TypeError as error:
+        raise MemoryFileError(f"{path} is no complete memory ({error})") from error
+    told = {"tasks": "tasks_of_slots", "trial": "trials_of_slots"}
+    return identity, entries, {told[n]: owner[n].tolist() for n in told if n in owner}
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], Identity]:

@@ -61,7 +61,20 @@ def retrieve(
     own = 0 if none_stored else entries.most_per_episode  # so many may be the query's own
     partition = queries.task if own_task_only else None
     relevance, ids = index.search(queries.vectors, wanted + own, partition)
-    relevance, ids = relevance.cpu(), ids.cpu()
+    return candidates(relevance.cpu(), ids.cpu(), queries, entries, top_l, cut_off)
+
+
+def candidates(
+    relevance: Tensor,
+    ids: Tensor,
+    queries: Queries,
+    entries: Entries,
+    top_l: int,
+    cut_off: float | None,
+) -> Retrieval:
+    """Say which of the most similar entries, [B, n] best first, are among the l candidates."""
+    own = len(entries) > 0 and not bool((queries.episode < 0).all())
+    wanted = top_l if cut_off is None else 2 * top_l
     verdict = torch.where(ids < 0, int(Verdict.ABSENT), int(Verdict.OUTSCORED))
     if own:
         is_own = entries.episode[ids.clamp_min(0)] == queries.episode[:, None]
@@ -89,21 +102,3 @@ def _keep_first(verdict: Tensor, count: int) -> None:
 def blend_queries(vectors: Tensor, others: Tensor, alpha_blend: float) -> Tensor:
     """Mix each query with a random key: q' = alpha q + (1 - alpha) q_rand."""
     return alpha_blend * vectors + (1 - alpha_blend) * others
-
-
-def draw_from_own_task(
-    queries: Queries, entries: Entries, members: Tensor, top_k: int, rng: np.random.Generator
-) -> Tensor:
-    """Draw random chunks of each query's own task, [B, k] ids: the rule for very short queries.
-
-    `members[task]` lists the ids to draw from, then -1. A draw that hits the query's own trajectory
-    counts as nothing found, -1.
-    """
-    places = torch.from_numpy(rng.random((len(queries), top_k)))
-    if not len(entries):
-        return torch.full((len(queries), top_k), -1)
-    ids = members[queries.task]  # [B, longest]
-    count = (ids >= 0).sum(1, keepdim=True)  # [B, 1]
-    chosen = ids.gather(1, (places * count).long())
-    is_own = entries.episode[chosen.clamp_min(0)] == queries.episode[:, None]
-    return chosen.masked_fill(is_own, -1)

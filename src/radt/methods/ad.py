@@ -25,7 +25,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.transforms import check_translate, translate_batches
+from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials, last_real
 from radt.methods.windows import WindowOptions, WindowSampler, check_share, whole_episodes
 from radt.model.losses import counted_errors, loss_in_parts
@@ -69,7 +69,7 @@ class AD:
 
     def __init__(self, spaces: TaskSpaces, options: ADOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
-        check_translate(options.translate, spaces)
+        check_transforms(options, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, episodes=2)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 
@@ -81,6 +81,7 @@ class AD:
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the current episodes; earlier ones come from the whole history."""
         self.sampler = WindowSampler(dataset, self.spaces.horizon, self.options)
+        self.transform = transforms_of(self.options, dataset)
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> ADExamples:
@@ -88,13 +89,13 @@ class AD:
         dataset, windows = self.sampler.dataset, self.sampler.draw(size, rng)
         before = earlier_episode(dataset.episodes, windows.episode, self.options.episode_gap)
         before[rng.random(size) < self.options.context_dropout] = -1
-        both = join_episodes(whole_episodes(dataset, before), self.sampler.read(windows))
-        (recent,) = translate_batches([both], self.spaces.state, self.options.translate, rng)
+        recent = join_episodes(whole_episodes(dataset, before), self.sampler.read(windows))
         targets = recent.mask
         if self.options.loss_on == "current":
             targets = targets & (episodes_ago(recent) == 0)
         tasks = dataset.episodes.task[windows.episode]
-        return ADExamples(recent, targets, valid_dimensions(self.spaces, tasks))
+        valid = valid_dimensions(self.spaces, tasks)
+        return self.transform(ADExamples(recent, targets, valid), rng)
 
     def loss(self, examples: ADExamples) -> Tensor:
         """Return how badly the target actions are predicted."""

@@ -1,13 +1,14 @@
 """Controls: the same weights with another memory, to tell what retrieval is worth.
 
-| control      | what the policy reads                                                            |
-|--------------|----------------------------------------------------------------------------------|
-| `erased`     | nothing of earlier trials: the memory is emptied before each trial               |
-| `other-task` | what retrieval finds in the memory of another task                               |
-| `random-own` | a random chunk of the own task                                                   |
-| `last-trial` | the latest trial, at the present step; no embedder, no search                    |
-| `best-trial` | the trial with the highest return, at the present step; no embedder, no search   |
-| `oracle`     | an expert's episode, stored before the first trial: the reading ceiling          |
+| control         | what the policy reads                                                          |
+|-----------------|--------------------------------------------------------------------------------|
+| `erased`        | nothing of earlier trials: the memory is emptied before each trial             |
+| `other-task`    | what retrieval finds in the memory of another task                             |
+| `random-own`    | a random chunk of the own task                                                 |
+| `last-trial`    | the latest trial, at the present step; no embedder, no search                  |
+| `best-trial`    | the trial with the highest return, at the present step; no embedder, no search |
+| `rewarded-only` | what retrieval finds, where trials that earn nothing are not stored            |
+| `oracle`        | an expert's episode, stored before the first trial: the reading ceiling        |
 
 If `best-trial` scores as the method does, retrieval bought nothing there.
 """
@@ -15,6 +16,7 @@ If `best-trial` scores as the method does, retrieval bought nothing there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -28,7 +30,10 @@ from radt.memory.memory import Memory
 from radt.methods.method import Actor, Retrieve, UsesSharedMemory
 from radt.trajectory import Retrieval, Verdict
 
-CONTROLS = ("erased", "other-task", "random-own", "last-trial", "best-trial", "oracle")
+CONTROLS = (
+    *("erased", "other-task", "random-own", "last-trial", "best-trial"),
+    *("rewarded-only", "oracle"),
+)
 
 
 @runtime_checkable
@@ -62,6 +67,8 @@ def apply_control(control: str, actor: Actor, tasks: Sequence[int], seed: int) -
         )
     if control == "erased":
         erase_before_each_trial(actor)
+    elif control == "rewarded-only" and actor.memory is not None:
+        actor.memory.config = replace(actor.memory.config, store_above=0.0)
     elif control != "oracle" and isinstance(actor, ChoosesChunks) and actor.memory is not None:
         partitions = list(tasks) if _shares(actor) else list(range(len(tasks)))
         actor.retrieve = _retrieval(control, actor.memory, partitions, tasks, seed)

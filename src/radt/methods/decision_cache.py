@@ -126,6 +126,9 @@ class HeldChunks:
         self.context.mask[slots] = False
         self.context.mask[slots, 0] = True
 
+    def show(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
+        """Say how far trials are before a decision; whole chunks are shown all the time."""
+
     def of(self, slots: Tensor) -> Context | None:
         """Return what some slots hold, None where all of them hold nothing."""
         if not bool(self.chunks.mask[slots].any()):

@@ -13,7 +13,7 @@ taken from each of equally long stretches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
-from radt.methods.transforms import check_translate, translate_states
+from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import (
     WindowOptions,
@@ -86,7 +86,7 @@ class DPT:
     def __init__(self, spaces: TaskSpaces, options: DPTOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
         self.oracle: Oracle | None = None  # whose actions are learned; None: those of the data
-        check_translate(options.translate, spaces)
+        check_transforms(options, spaces)
         self.set_size = options.set_size or 2 * spaces.horizon
         self.policy = SetPolicy(spaces, options.model, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
@@ -101,6 +101,7 @@ class DPT:
         if self.options.labels == "oracle":
             self.oracle = oracle_of(dataset.manifest.env)
         self.sampler = WindowSampler(dataset, self.options.queries, self.options)
+        self.transform = transforms_of(self.options, dataset)
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> DPTExamples:
@@ -114,23 +115,8 @@ class DPT:
         labels = recent.actions
         if self.oracle is not None:
             labels = optimal_labels(self.oracle, dataset, windows, recent)
-        if self.options.translate:
-            recent, known = self._translated(recent, known, rng)
-        tasks = dataset.episodes.task[windows.episode]
-        return DPTExamples(recent, known, labels, valid_dimensions(self.spaces, tasks))
-
-    def _translated(
-        self, recent: Batch, known: Transitions, rng: np.random.Generator
-    ) -> tuple[Batch, Transitions]:
-        """Move queries and sets elsewhere together."""
-        seen = [
-            (recent.states, recent.mask),
-            (known.states, known.mask),
-            (known.next_states, known.mask & ~known.ends),
-        ]
-        share = self.options.translate
-        queries, before, after = translate_states(seen, self.spaces.state, share, rng)
-        return replace(recent, states=queries), replace(known, states=before, next_states=after)
+        valid = valid_dimensions(self.spaces, dataset.episodes.task[windows.episode])
+        return self.transform(DPTExamples(recent, known, labels, valid), rng)
 
     def loss(self, examples: DPTExamples) -> Tensor:
         """Return how badly the labels of the queries are predicted."""

@@ -15,7 +15,7 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory
 from radt.methods.decision_cache import MovingWindow, check_window_step
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, head_of
-from radt.methods.transforms import check_translate, translate_batches
+from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig
@@ -53,7 +53,7 @@ class DT:
 
     def __init__(self, spaces: TaskSpaces, options: DTOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
-        check_translate(options.translate, spaces)
+        check_transforms(options, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 
@@ -65,15 +65,15 @@ class DT:
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the episodes to learn from."""
         self.sampler = WindowSampler(dataset, self.options.context_len, self.options)
+        self.transform = transforms_of(self.options, dataset)
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> DTExamples:
         """Draw windows."""
         windows = self.sampler.draw(size, rng)
         tasks = self.sampler.dataset.episodes.task[windows.episode]
-        drawn, share = self.sampler.read(windows), self.options.translate
-        (recent,) = translate_batches([drawn], self.spaces.state, share, rng)
-        return DTExamples(recent, valid_dimensions(self.spaces, tasks))
+        valid = valid_dimensions(self.spaces, tasks)
+        return self.transform(DTExamples(self.sampler.read(windows), valid), rng)
 
     def loss(self, examples: DTExamples) -> Tensor:
         """Return how badly the actions of all steps are predicted."""

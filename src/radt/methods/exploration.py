@@ -1,11 +1,11 @@
-"""A count-based exploration bonus: what was tried without success becomes less likely.
+"""Exploration by counts, around any method: what was tried without success becomes less likely.
 
 Until a task is solved, the agent counts how often it took each action in each state, over all
 trials of the task, and lowers the logits of what it did often (`count_bonus`). A reward on the way,
 such as a key, starts counts of their own: what was tried before it says nothing about what comes
 after. Where rewards have led before there is a path to follow, so only beyond the most rewards that
 any trial had does the agent explore. Where that path no longer pays, it backs off from it for some
-trials, which have counts of their own.
+trials (see back_off.py), which have counts of their own.
 
 On a known path an agent may miss the goal by a step and wait there. `revisit_penalty` lowers the
 logits of what was done in the present state since the trial's last reward.
@@ -13,13 +13,19 @@ logits of what was done in the present state since the trial's last reward.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from radt.data.reader import Dataset
+from radt.methods.back_off import backs_off, exploring
+from radt.methods.method import Actor, ContextSize, Method, Progress, SavesState
 from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
 
@@ -27,15 +33,21 @@ STAGES = 4  # rewards of a trial so far that are told apart: none, one, two, mor
 Place = tuple[int, bytes]  # rewards so far, plus STAGES while backing off, and a state's numbers
 
 
+@dataclass(frozen=True)
+class ExplorationConfig:
+    """How much counts weigh; without weight a method acts as it is."""
+
+    count_bonus: float = 0.0  # avoid what was tried until a task is solved
+    revisit_penalty: float = 0.0  # and what was done in this state since the trial's last reward
+
+
 class ExplorationBonus:
     """Counts of state-action pairs per slot; they need states that recur, as places do."""
 
-    def __init__(
-        self, spaces: TaskSpaces, slots: int, count_bonus: float, revisit_penalty: float = 0.0
-    ) -> None:
+    def __init__(self, spaces: TaskSpaces, slots: int, config: ExplorationConfig) -> None:
         countable = spaces.state.kind in ("discrete", "vector") and spaces.action.kind == "discrete"
-        weights = (count_bonus, revisit_penalty) if countable else (0.0, 0.0)
-        self.count_bonus, self.revisit_penalty = weights
+        weights = config if countable else ExplorationConfig()
+        self.count_bonus, self.revisit_penalty = weights.count_bonus, weights.revisit_penalty
         self.actions = spaces.action.size
         self.counts: list[dict[Place, NDArray[np.int64]]] = [{} for _ in range(slots)]  # of [A]
 
@@ -67,23 +79,23 @@ class ExplorationBonus:
 
     def adjust(self, logits: Tensor, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Count each slot's latest step and lower the logits [B, A] of what it has tried here."""
-        exploring = trials.exploring(slots)  # [B]
+        explores = exploring(trials, slots)  # [B]
         if self.revisit_penalty:
             again = np.stack([actions_here(trials, slot, self.actions) for slot in slots.tolist()])
-            penalty = self.revisit_penalty * np.log1p(again) * ~exploring[:, None]
+            penalty = self.revisit_penalty * np.log1p(again) * ~explores[:, None]
             logits = logits - torch.from_numpy(penalty).to(logits)
         if not self.count_bonus:
             return logits
         times = np.zeros((len(slots), self.actions))
         for row, slot in enumerate(slots.tolist()):
             step, stage = int(trials.step[slot]), int(trials.rewards_so_far[slot])
-            backing_off = bool(trials.back_off[slot] > 0)
+            backing_off = backs_off(trials, slot)
             if step:
                 paid = int(trials.rewards[slot, step - 1] > 0)
                 tried = self._at(slot, stage - paid, backing_off, trials.states[slot, step - 1])
                 tried[trials.actions[slot, step - 1]] += 1
             times[row] = self._at(slot, stage, backing_off, trials.states[slot, step])
-        penalty = self.count_bonus * np.log1p(times) * exploring[:, None]
+        penalty = self.count_bonus * np.log1p(times) * explores[:, None]
         return logits - torch.from_numpy(penalty).to(logits)
 
     def _at(
@@ -102,3 +114,82 @@ def actions_here(trials: RunningTrials, slot: int, actions: int) -> NDArray[np.i
     same = trials.states[slot, since] == trials.states[slot, now]  # [n, *state_shape]
     here = same.all(axis=tuple(range(1, same.ndim)))
     return np.bincount(trials.actions[slot, since][here], minlength=actions)
+
+
+class Exploring:
+    """A method whose actors count; in all else it is the method itself."""
+
+    def __init__(self, method: Method, config: ExplorationConfig) -> None:
+        self.method, self.exploration = method, config
+        self.name, self.spaces, self.networks = method.name, method.spaces, method.networks
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "method":  # while it is copied
+            raise AttributeError(name)
+        return getattr(self.method, name)
+
+    def __copy__(self) -> Exploring:
+        copied = Exploring(copy.copy(self.method), self.exploration)
+        copied.name = self.name
+        return copied
+
+    @property
+    def context(self) -> ContextSize:
+        """What a decision of the method looks at."""
+        return self.method.context
+
+    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
+        """Prepare the method."""
+        return self.method.prepare(dataset, progress)
+
+    def draw(self, size: int, rng: np.random.Generator) -> Any:
+        """Draw what the method draws: counting is nothing that is learned."""
+        return self.method.draw(size, rng)
+
+    def loss(self, examples: Any) -> Tensor:
+        """Return the method's loss."""
+        return self.method.loss(examples)
+
+    def actor(self, slots: int) -> Actor:
+        """Put the method to work, and count."""
+        bonus = ExplorationBonus(self.spaces, slots, self.exploration)
+        return counting(self.method.actor(slots), bonus)
+
+
+def with_exploration(method: Method, config: ExplorationConfig) -> Method:
+    """Let a method explore by counts, if they have any weight."""
+    return method if config == ExplorationConfig() else Exploring(method, config)
+
+
+def exploration_of(method: Method) -> tuple[Method, ExplorationConfig]:
+    """Return a method without exploration, and what was around it."""
+    if isinstance(method, Exploring):
+        return method.method, method.exploration
+    return method, ExplorationConfig()
+
+
+def counting(actor: Actor, bonus: ExplorationBonus) -> Actor:
+    """Let an actor count what it tries; whatever else it can and shows stays its own."""
+    decide, forget = actor.decide, actor.forget
+    saves = actor if isinstance(actor, SavesState) else None
+    kept, restore = (saves.kept, saves.restore) if saves else (None, None)
+
+    def decide_and_count(trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        return bonus.adjust(decide(trials, slots), trials, slots)
+
+    def forget_counts(slots: NDArray[np.int64]) -> None:
+        forget(slots)
+        bonus.forget(slots)
+
+    def keep_counts() -> dict[str, Tensor]:
+        return (kept() if kept else {}) | bonus.kept()
+
+    def restore_counts(saved: Mapping[str, Tensor]) -> None:
+        if restore:
+            restore(saved)
+        bonus.restore(saved)
+
+    wrapped: Any = actor
+    wrapped.decide, wrapped.forget = decide_and_count, forget_counts
+    wrapped.kept, wrapped.restore = keep_counts, restore_counts
+    return actor

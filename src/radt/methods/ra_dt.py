@@ -1,8 +1,13 @@
-"""Retrieval-augmented Decision Transformer: the method of the paper (section 3.2).
+"""Retrieval-augmented Decision Transformer: section 3.2 of the paper and nothing else.
 
-Training follows Algorithm 2: a window is drawn, a chunk is retrieved from other trajectories, and
-the actions are predicted with both. One chunk serves a whole window: it is retrieved from what was
-known at step p, and only the steps from p on are targets, so no target helps to find its context.
+Eq. 2 (keys, from a language model) is the embedder's, Eq. 3 to 5 (search and reweight) are the
+memory's, Eq. 6 (predict) is the policy's; here they become Algorithm 1, how the method acts
+(`RADTActor`), and Algorithm 2, how it is trained (`RADT`). docs/concepts.md lays the paper's lines
+beside these. Filters, transforms and exploration are composed around it by its options.
+
+In training the whole window asks and all its actions are targets, as Algorithm 2 is printed. With
+`training.query=prefix` what was known at a random step asks, and only the steps from there on are
+targets, so that no target helps to find its context.
 """
 
 from __future__ import annotations
@@ -20,65 +25,47 @@ from radt.memory.embed import Embedder
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.decision_cache import HeldChunks, MovingWindow, check_window_step
 from radt.methods.dt import valid_dimensions
-from radt.methods.exploration import ExplorationBonus
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, Retrieve
-from radt.methods.training_memory import RetrievalTraining, TrainingMemory
-from radt.methods.transforms import (
-    SUBGOALS,
-    check_translate,
-    draw_subgoals,
-    show_subgoal,
-    subgoals_of_windows,
-    translate_batches,
+from radt.methods.training_memory import (
+    RetrievalTraining,
+    TrainingMemory,
+    check_query_offsets,
 )
+from radt.methods.transforms import ChunkOptions, check_transforms, held_chunks, transforms_of
 from radt.methods.trials import RunningTrials
-from radt.methods.windows import WindowOptions, Windows, WindowSampler, check_share
+from radt.methods.windows import WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
+LOOKED_AT = 1024  # windows, before training begins
+
 
 @dataclass(frozen=True)
-class RADTOptions(WindowOptions):
+class RADTOptions(ChunkOptions):
     """What can be chosen about RA-DT; docs/departures.md tells which defaults are ours."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
-    subgoals: bool = False  # show the chunk up to the next reward only (see transforms.py)
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
-    count_bonus: float = 0.0  # avoid what was tried until a task is solved (see exploration.py)
-    revisit_penalty: float = 0.0  # and what was done in this state since the trial's last reward
     window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_window_step(self.window_step)
-        check_share("truncated_chunks", self.training.truncated_chunks)
-        if self.training.truncated_chunks and self.memory.top_k > 1:
-            raise ValueError("truncated_chunks ends one chunk; it needs memory.top_k=1")
-        asks_once = self.memory.top_k == 1 and self.memory.retrieve_every == 0
-        if self.subgoals and not (asks_once and self.training.start_chunks):
-            raise ValueError(
-                "subgoals are counted from the start of one chunk and of the trial; they need "
-                "memory.top_k=1, memory.retrieve_every=0 and training.start_chunks=true"
-            )
-        offsets, context_len = self.training.query_offsets, self.memory.context_len
-        if offsets is not None and (0 not in offsets or not _all_in(offsets, context_len)):
-            raise ValueError(
-                f"query_offsets are steps behind an entry, 0 among them and all below context_len="
-                f"{context_len}; got {offsets}"
-            )
+        check_query_offsets(self.training.query_offsets, self.memory.context_len)
 
 
 @dataclass(frozen=True)
 class RADTExamples:
     """Windows, what was retrieved for them, and which steps are targets."""
 
-    recent: Batch  # [B, L]
-    retrieved: Batch  # [B, k * 2C]
+    recent: Batch  # [B, L] tau_in
+    retrieved: Batch  # [B, k * 2C] the tau_ret of S
     targets: Tensor  # [B, L] bool
     valid: Tensor | None  # [B, action_size] bool
+    episode: Tensor  # [B] int64: rows of the dataset's table of episodes
 
 
 class RADT:
@@ -94,7 +81,7 @@ class RADT:
         embedder: Embedder,
     ) -> None:
         self.spaces, self.options, self.embedder = spaces, options, embedder
-        check_translate(options.translate, spaces)
+        check_transforms(options, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:
@@ -114,68 +101,50 @@ class RADT:
         self.memory = TrainingMemory(
             dataset, self.embedder, options.memory, options.training, progress
         )
-        return self.memory.sizes
+        self.transform = transforms_of(options, dataset)
+        return {**self.memory.sizes, **self._confound()}
+
+    def _confound(self) -> Mapping[str, float]:
+        """Look at what windows would read, with random numbers that training does not use."""
+        rng = np.random.default_rng(0)
+        windows = self.sampler.draw(LOOKED_AT, rng)
+        steps = self.memory.draw_query_steps(windows, rng)
+        return self.memory.confound(windows.episode, steps, rng)
 
     def draw(self, size: int, rng: np.random.Generator) -> RADTExamples:
-        """Draw windows, construct queries, retrieve and reweight (Algorithm 2, lines 6-9)."""
-        windows = self.sampler.draw(size, rng)
-        query_step = self._draw_query_step(windows, rng)
+        """Draw windows (Algorithm 2, line 6) and retrieve for them (lines 7-9, Eq. 3-5)."""
+        windows = self.sampler.draw(size, rng)  # line 6
+        query_step = self.memory.draw_query_steps(windows, rng)
+        retrieved = self.memory.retrieve_for(windows.episode, query_step, rng)  # lines 7-9
         recent = self.sampler.read(windows)
-        retrieved = self.memory.retrieve_for(windows.episode, query_step, rng)
-        targets = recent.mask & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
-        tasks = self.sampler.dataset.episodes.task[windows.episode]
-        if self.options.subgoals:
-            every = subgoals_of_windows(self.sampler.dataset, windows, recent)  # [B, L]
-            drawn = draw_subgoals(every, targets, rng)  # [B]
-            retrieved = show_subgoal(retrieved, drawn)
-            targets = targets & (every == drawn[:, None])
-        recent, retrieved = translate_batches(
-            [recent, retrieved], self.spaces.state, self.options.translate, rng
-        )
-        return RADTExamples(recent, retrieved, targets, valid_dimensions(self.spaces, tasks))
+        targets = recent.mask
+        if self.options.training.asks_by_prefix:  # then what comes before it helped to find it
+            targets = targets & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
+        valid = valid_dimensions(self.spaces, self.sampler.dataset.episodes.task[windows.episode])
+        episode = torch.from_numpy(windows.episode)
+        return self.transform(RADTExamples(recent, retrieved, targets, valid, episode), rng)
 
     def loss(self, examples: RADTExamples) -> Tensor:
-        """Predict the actions of the batch (Algorithm 2, line 10) and compare."""
+        """Predict the actions of the batch (Algorithm 2, line 10, Eq. 6) and compare (line 11)."""
         recent, loss = examples.recent, self.policy.action_head.loss
         predicted = self.policy(recent, examples.retrieved)
         return loss(predicted, recent.actions, examples.targets, examples.valid)
 
     def actor(self, slots: int) -> RADTActor:
         """Put the method to work with empty memories."""
-        memory = Memory(self.embedder, self.spaces, self.options.memory)
         options = self.options
-        weights = options.count_bonus, options.revisit_penalty
-        bonus = ExplorationBonus(self.spaces, slots, *weights)
+        memory = Memory(self.embedder, self.spaces, options.memory)
         length, step = options.memory.context_len, options.window_step
         window = MovingWindow(self.policy, slots, length, step)
-        return RADTActor(window, memory, bonus, slots, options.subgoals)
-
-    def _draw_query_step(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw the step p of each window's query, as an agent would make one."""
-        memory, offsets = self.options.memory, self.options.training.query_offsets
-        if memory.retrieve_every == 0:
-            return np.zeros_like(windows.start)
-        step = rng.integers(windows.start, windows.stop)
-        if offsets is None:
-            return step // memory.retrieve_every * memory.retrieve_every
-        entry = step // memory.context_len * memory.context_len
-        known = np.array(sorted(offsets), dtype=np.int64)
-        latest: NDArray[np.int64] = known[np.searchsorted(known, step - entry, side="right") - 1]
-        return entry + latest
+        nothing = memory.chunks(torch.full((slots, options.memory.top_k), -1))
+        return RADTActor(window, memory, held_chunks(options, self.policy, nothing))
 
 
 class RADTActor:
     """Acts as in Algorithm 1: query, retrieve, reweight, predict."""
 
-    def __init__(
-        self,
-        window: MovingWindow,
-        memory: Memory,
-        bonus: ExplorationBonus,
-        slots: int,
-        subgoals: bool = False,
-    ) -> None:
-        self.window, self.policy, self._bonus = window, window.policy.eval(), bonus
+    def __init__(self, window: MovingWindow, memory: Memory, held: HeldChunks) -> None:
+        self.window, self.policy, self.held = window, window.policy.eval(), held
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
         self.query_slots = np.zeros(0, dtype=np.int64)
@@ -183,18 +152,14 @@ class RADTActor:
         self.retrieve: Retrieve | None = None  # how to choose chunks; None: as the paper does
         self._memory = memory
         self._tasks: NDArray[np.int64] | None = None  # [slots] in a shared memory; None: its own
-        config = memory.config
+        slots, config = len(held.chunks), memory.config
         every_step = config.retrieve_every == 1
         self._stepper = memory.embedder.stepper(slots, config.context_len) if every_step else None
-        nothing = torch.full((slots, config.top_k), -1)
-        self._held = HeldChunks(self.policy, memory.chunks(nothing))
-        self._found = memory.chunks(nothing) if subgoals else None  # whole chunks
-        self._subgoal = torch.full((slots,), -1)  # [slots] the one that is shown; -1: none yet
 
     @property
     def reading(self) -> Batch:
         """What each slot reads of the chunks it holds, [slots, k * 2C]."""
-        return self._held.chunks
+        return self.held.chunks
 
     @property
     def shares_memory(self) -> bool:
@@ -210,7 +175,6 @@ class RADTActor:
         """Start with an empty index (Algorithm 1, line 1), or with what a shared one knows."""
         if self._tasks is None:
             self._memory.forget(torch.from_numpy(slots))
-        self._bonus.forget(slots)
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
         """Start new windows and queries; in a shared memory, see what others have written."""
@@ -228,24 +192,16 @@ class RADTActor:
             tasks = self._tasks
             self._memory.write([replace(trial, task=int(tasks[trial.task])) for trial in finished])
 
-    def kept(self) -> dict[str, Tensor]:
-        """Return what was tried; the rest is in the memory."""
-        return self._bonus.kept()
-
-    def restore(self, kept: Mapping[str, Tensor]) -> None:
-        """Know what was tried when the memory was saved, and nothing else."""
-        self._bonus.restore(kept)
-
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Retrieve where it is time to, and predict the next action (Algorithm 1, lines 5-8)."""
+        """Retrieve where it is time to (Algorithm 1, lines 5-7), and predict (line 8, Eq. 6)."""
         self._retrieve(trials, slots)
-        self._show_subgoals(trials, slots)
-        held = self._held.of(torch.from_numpy(slots))
-        predicted = self.window.decide(trials, slots, held, self._held.version[slots])
-        return self._bonus.adjust(predicted, trials, slots)
+        self.held.show(trials, slots)
+        held = self.held.of(torch.from_numpy(slots))
+        return self.window.decide(trials, slots, held, self.held.version[slots])
 
     def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
+        """Construct queries (line 5), search and reweight (lines 6 and 7, Eq. 3-5)."""
         every = self._memory.config.retrieve_every
         step = trials.step[slots]
         asking = step == 0 if every == 0 else step % every == 0
@@ -276,29 +232,10 @@ class RADTActor:
         if not len(slots):
             return
         rows = torch.from_numpy(slots)
-        if self._found is not None:
-            self._found.put(rows, self._memory.chunks(chosen))
-            self._subgoal[rows] = -1
-        elif bool((chosen < 0).all()):
-            self._held.drop(rows)
+        if bool((chosen < 0).all()):
+            self.held.drop(rows)
         else:
-            self._held.hold(self._memory.chunks(chosen), rows)
-
-    def _show_subgoals(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
-        """After a reward, show the part of the chunk that leads to the next one."""
-        if self._found is None:
-            return
-        rows, had = torch.from_numpy(slots), torch.from_numpy(trials.rewards_so_far[slots])
-        subgoal = had.clamp_max(SUBGOALS - 1)  # [B]
-        turned = self._subgoal[rows] != subgoal
-        if bool(turned.any()):
-            subgoal, rows = subgoal[turned], rows[turned]
-            self._subgoal[rows] = subgoal
-            self._held.hold(show_subgoal(self._found.rows(rows), subgoal), rows)
-
-
-def _all_in(offsets: Sequence[int], context_len: int) -> bool:
-    return all(0 <= offset < context_len for offset in offsets)
+            self.held.hold(self._memory.chunks(chosen), rows)
 
 
 def build(

@@ -10,8 +10,6 @@ from torch import Tensor
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory
 
-LONGEST_BACK_OFF = 5  # a known path is tried again after 2 ** this trials at the latest
-
 
 class RunningTrials:
     """What each slot has seen and done since its current trial began."""
@@ -32,18 +30,15 @@ class RunningTrials:
         self.trial = np.zeros(slots, dtype=np.int64)  # [slots] trials finished in this task
         self.earned = np.zeros(slots, dtype=np.float64)  # [slots] return of this trial so far
         self.rewards_so_far = np.zeros(slots, dtype=np.int64)  # [slots] of this trial
-        self.most_rewards = np.zeros(slots, dtype=np.int64)  # [slots] of any trial of this task
-        self.back_off = np.zeros(slots, dtype=np.int64)  # [slots] trials to avoid the known path
-        self.failures = np.zeros(slots, dtype=np.int64)  # [slots] times it did not pay in a row
+        self.rewards_of_trials: list[list[int]] = [[] for _ in range(slots)]  # finished, this task
         self.solved = np.zeros(slots, dtype=bool)  # [slots] some trial earned what solves the task
 
     def begin_task(self, slots: NDArray[np.int64]) -> None:
         """Start a new task in some slots: nothing is known of it yet."""
         self.trial[slots] = 0
         self.solved[slots] = self.spaces.solved_above is None  # then there is nothing to find
-        self.most_rewards[slots] = 0
-        self.back_off[slots] = 0
-        self.failures[slots] = 0
+        for slot in slots.tolist():
+            self.rewards_of_trials[slot] = []
         self.step[slots] = 0
 
     def begin_trial(self, slots: NDArray[np.int64], target: NDArray[np.float32]) -> None:
@@ -58,7 +53,8 @@ class RunningTrials:
         if (self.step[slots] >= self.spaces.horizon).any():
             raise ValueError(
                 f"a trial goes on beyond the {self.spaces.horizon} steps that this agent was "
-                "trained for; end it with terminated or truncated"
+                "trained for; end it with terminated or truncated, and where the environment was "
+                "reset in the middle of a trial, call abandon() then"
             )
         self.states[slots, self.step[slots]] = states
 
@@ -74,19 +70,9 @@ class RunningTrials:
         self.rewards[slots, step] = rewards
         self.earned[slots] += rewards
         self.rewards_so_far[slots] += rewards > 0
-        self.most_rewards[slots] = np.maximum(self.most_rewards[slots], self.rewards_so_far[slots])
         if self.spaces.solved_above is not None:
             self.solved[slots] |= self.earned[slots] > self.spaces.solved_above
         self.step[slots] += 1
-
-    def exploring(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which slots explore, [B]: unsolved tasks where no trial had more rewards than this.
-
-        A path that did not pay again, such as one to a key that is kept, is avoided for one trial,
-        then for two, four, and so on.
-        """
-        unknown = self.rewards_so_far[slots] == self.most_rewards[slots]
-        return np.asarray(~self.solved[slots] & (unknown | (self.back_off[slots] > 0)))
 
     def finish(self, slot: int) -> Trajectory:
         """Return the trial of a slot as a trajectory and count it."""
@@ -99,18 +85,8 @@ class RunningTrials:
             episode=int(self.trial[slot]),
         )
         self.trial[slot] += 1
-        self._update_back_off(slot)
+        self.rewards_of_trials[slot].append(int(self.rewards_so_far[slot]))
         return trajectory
-
-    def _update_back_off(self, slot: int) -> None:
-        """Decide for how many trials to avoid the known path."""
-        if self.rewards_so_far[slot] == self.most_rewards[slot]:
-            self.back_off[slot] = self.failures[slot] = 0
-        elif self.back_off[slot]:
-            self.back_off[slot] -= 1
-        else:
-            self.back_off[slot] = 1 << min(self.failures[slot], LONGEST_BACK_OFF)
-            self.failures[slot] += 1
 
     def window_start(
         self, slots: NDArray[np.int64], context_len: int, window_step: int = 1

@@ -61,18 +61,7 @@ class WindowSampler:
     def __init__(self, dataset: Dataset, context_len: int, options: WindowOptions) -> None:
         self.dataset, self.context_len = dataset, context_len
         self.start_windows = options.start_windows
-        self.episodes = top_episodes(dataset, options.top_fraction)  # [E']
-        if min_return := options.min_return:
-            episodes = dataset.episodes
-            earned = dataset.spaces.above_lowest(episodes.total_return, episodes.length)
-            enough = earned[self.episodes] >= min_return * earned.max()
-            self.episodes = self.episodes[enough]
-            if not len(self.episodes):
-                raise ValueError(
-                    f"no episode earned min_return={min_return:g} of the most that any did, "
-                    f"{earned.max():g} above the lowest return; lower it, or let the suite say "
-                    "what its lowest return is"
-                )
+        self.episodes = chosen_episodes(dataset, options)  # [E']
         self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
 
     def draw(self, size: int, rng: np.random.Generator) -> Windows:
@@ -108,6 +97,29 @@ def rewards_before(rewards: Tensor) -> Tensor:
     """Count the rewarded steps before each step, [B, L]."""
     paid = (rewards > 0).long()
     return paid.cumsum(1) - paid
+
+
+def chosen_episodes(dataset: Dataset, options: WindowOptions) -> NDArray[np.int64]:
+    """Apply every filter of trajectories and return the rows that are left, [E']."""
+    return earned_enough(dataset, top_episodes(dataset, options.top_fraction), options.min_return)
+
+
+def earned_enough(
+    dataset: Dataset, rows: NDArray[np.int64], min_return: float
+) -> NDArray[np.int64]:
+    """Keep the episodes that earned a share of the most that any did."""
+    if not min_return:
+        return rows
+    episodes = dataset.episodes
+    earned = dataset.spaces.above_lowest(episodes.total_return, episodes.length)
+    enough: NDArray[np.int64] = rows[earned[rows] >= min_return * earned.max()]
+    if not len(enough):
+        raise ValueError(
+            f"no episode earned min_return={min_return:g} of the most that any did, "
+            f"{earned.max():g} above the lowest return; lower it, or let the suite say "
+            "what its lowest return is"
+        )
+    return enough
 
 
 def top_episodes(dataset: Dataset, fraction: float) -> NDArray[np.int64]:

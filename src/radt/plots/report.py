@@ -30,6 +30,7 @@ from radt.plots.records import (
 from radt.plots.source import DataFacts, data_facts, keep_data_facts, source_picture
 from radt.plots.style import Picture
 from radt.plots.tables import markdown, method_table, plain_table, row_in_words
+from radt.registry import with_plugins
 from radt.runs.compare import any_config
 from radt.runs.evaluate import load_trained
 from radt.runs.presets import changed, in_flags, row_of
@@ -161,6 +162,7 @@ def provenance(record: Record) -> str:
     """List the code, the machine and the rules behind a result."""
     facts: dict[str, Any] = {
         "code": record.get("code_version"),
+        "plug-ins": _pairs({n: f"sha256 {v[:16]}" for n, v in record.get("plugins", {}).items()}),
         "seed": record["seed"],
         "budget": record.get("budget"),
         "split": record["split"],
@@ -181,7 +183,8 @@ def command(config: RunConfig, out: Path) -> str:
     inside = out.is_relative_to(here)  # else it is a path of this machine, which is no one's affair
     shown = out.relative_to(here) if inside else Path("runs", out.name)
     words = [
-        f"radt run {config.env} --method {name} --budget {config.budget}",
+        with_plugins(f"radt run {config.env} --method {name}", config.names)
+        + f" --budget {config.budget}",
         f"--seed {config.seed} --out {shlex.quote(str(shown))}",
         *in_flags(changes),
     ]

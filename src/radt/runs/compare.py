@@ -303,7 +303,7 @@ def _can_act(reference: str, spaces: TaskSpaces) -> bool:
 def _sets_for(method: str, sets: tuple[str, ...]) -> tuple[str, ...]:
     """Leave out what a method cannot be told: one without an embedder, or that learns nothing."""
     entry = METHODS[method]
-    has = {"options": entry.learns, "embedder": entry.embeds}
+    has = {"options": entry.learns, "exploration": entry.learns, "embedder": entry.embeds}
     return tuple(text for text in sets if has.get(text.partition(".")[0], True))
 
 

@@ -26,6 +26,7 @@ from radt.envs.suite import SUITES, splits_of, success_threshold
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
 from radt.metrics import late_score, return_after_success, solved_by
+from radt.registry import plugins_behind
 from radt.runs.evaluations import (
     MAIN,
     Parts,
@@ -95,6 +96,7 @@ def evaluate_run(
         "embeddings": told[MAIN]["embeddings"],
         "threads": threads,
         "config": config.to_json(),
+        "plugins": plugins_behind(config.names),
         "wall_seconds": watch.seconds,
     }
     atomic_write(path, (json.dumps(record) + "\n").encode())

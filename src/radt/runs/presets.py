@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from radt.collect import SOURCES
 from radt.config import Layer, RunConfig, compose, from_json
 from radt.decode import decode, leaves
-from radt.envs.suite import SUITES, recipes_of, source_of
+from radt.envs.suite import SUITES, TaskSuite, recipes_of, source_of
+from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
 from radt.old_names import new_value
 from radt.registry import UnknownNameError
@@ -160,6 +161,21 @@ def as_far_as_known(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict
         elif name in known:
             kept[name] = value
     return {name: value for name, value in kept.items() if value != {}}
+
+
+def unknown_in_recipes(suite: TaskSuite) -> Iterator[str]:
+    """Say which values of a suite's recipes no run has a place for: they would change nothing."""
+    for recipe in recipes_of(suite):
+        rows = [variant(name).method for name in (*recipe.labels, *recipe.methods)]
+        sources = SOURCES.names() if recipe.source is None else [recipe.source]
+        named: list[dict[str, Any]] = [{"method": "random", "source": name} for name in sources]
+        for method in rows or METHODS.names():
+            keys = EMBEDDERS.names() if METHODS[method].embedder else [None]
+            named += [{"method": method, "embedder_name": name} for name in keys]
+        trees = [from_json({"env": suite.name, **names}).to_json() for names in named]
+        known = {path for tree in trees for path in leaves(as_far_as_known(recipe.values, tree))}
+        for path in leaves(recipe.values).keys() - known:
+            yield f"a recipe sets {path}, which no config has; see `radt config show {suite.name}`"
 
 
 def _said(name: str, layers: Sequence[Layer], default: Any) -> Any:

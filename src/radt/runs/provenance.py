@@ -102,6 +102,7 @@ def measured(run: Run, method: Method) -> dict[str, Any]:
         },
         "learning": validations(lines),
         "embeddings_of_training": embedded(lines),
+        "prepared": prepared(lines),
     }
 
 
@@ -147,6 +148,12 @@ def embedded(lines: Iterable[Line]) -> dict[str, Any] | None:
     """Return the latest counts of what a language model embedded in training, if one did."""
     counted = [line for line in lines if line["phase"] == "embed"]
     return {n: v for n, v in counted[-1].items() if n not in PLACE} if counted else None
+
+
+def prepared(lines: Iterable[Line]) -> dict[str, Any] | None:
+    """Return what a method said of its data before training, such as the sizes of its index."""
+    facts = [line for line in lines if line["phase"] == "prepare"]
+    return {n: v for n, v in facts[-1].items() if n not in PLACE} if facts else None
 
 
 def _times(count: int, per_second: float | None) -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 from radt.agent import Target
 from radt.checkpoint import Card, EmbedderCard, read_card
 from radt.collect import record_histories
-from radt.config import TRAINING_TASKS, RunConfig, from_json
+from radt.config import FOLDS, PLUGINS, TRAINING_TASKS, RunConfig, from_json
 from radt.data import Dataset, dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.data.stats import best_return
@@ -25,11 +26,14 @@ from radt.decode import differences
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
 from radt.envs.suite import SUITES, TaskSuite, task_targets_of
+from radt.errors import RadtWarning
 from radt.errors import RunError as RunError
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
+from radt.methods.exploration import with_exploration
 from radt.old_names import old_value, with_old_names
+from radt.registry import plugin_changes, plugins_behind, with_plugins
 from radt.runs.presets import changed, in_flags, usual_recipe
 from radt.track import JsonLines, Sink, Tracker
 from radt.version import code_version
@@ -70,8 +74,10 @@ class Run:
         train = known_tasks(self.config)
         if self.config.split == "final":
             return train, self.suite.eval_tasks
-        kept = len(train) - len(train) // 5
-        return train[:kept], train[kept:]
+        size = len(train) // FOLDS
+        first = len(train) - (FOLDS - self.config.fold) * size
+        held_out = train[first : first + size]
+        return tuple(task for task in train if task not in held_out), held_out
 
 
 def keep_threads(run: Run) -> int:
@@ -103,10 +109,30 @@ def claim(run: Run) -> None:
                 + "\n  ".join(changes)
                 + "\nChoose another --out, or give the same options to go on with that run."
             )
+        _notice_other_plugins(run, json.loads(file.read_text()).get(PLUGINS, {}))
         if before == run.config or (run.out / RESULT).exists():
             return  # otherwise it goes on with other intervals, and says so
-    content = json.dumps(run.config.to_json(), indent=2) + "\n"
+    plugins = plugins_behind(run.config.names)
+    values = run.config.to_json() | ({PLUGINS: plugins} if plugins else {})
+    content = json.dumps(values, indent=2) + "\n"
     atomic_write(file, content.encode())
+
+
+def _notice_other_plugins(run: Run, begun: dict[str, str]) -> None:
+    """Refuse to go on with a run whose plug-ins have changed; of a finished one, say so."""
+    changed = ", ".join(plugin_changes(begun, plugins_behind(run.config.names)))
+    if changed and not (run.out / RESULT).exists():
+        raise RunError(
+            f"{run.out} was begun with another version of {changed}, so what is there and what "
+            "would follow do not belong together; choose another --out, or bring that version back"
+        )
+    if changed:
+        warnings.warn(
+            f"{run.out} was made with another version of {changed}; choose another --out to see "
+            "what the changed one does",
+            RadtWarning,
+            stacklevel=3,
+        )
 
 
 def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
@@ -169,7 +195,8 @@ def collect_command(config: RunConfig) -> str:
     """Write the command that makes the config's dataset."""
     changes = changed(config).items()
     own = {path: value for path, value in changes if path.split(".")[0] in ("source", "collect")}
-    return " ".join([f"radt collect {config.env} --budget {config.budget}", *in_flags(own)])
+    command = f"radt collect {config.env} --budget {config.budget}"
+    return " ".join([with_plugins(command, config.names), *in_flags(own)])
 
 
 def dataset_path(config: RunConfig) -> Path:
@@ -199,6 +226,12 @@ def known_tasks(config: RunConfig) -> tuple[int, ...]:
     if not (folder / MANIFEST).is_file():
         return tasks
     held = {entry.task for entry in read_manifest(folder).files}
+    if not held & set(tasks):
+        raise RunError(
+            f"{folder} holds {len(held)} tasks ({min(held)} to {max(held)}), but none of the "
+            f"training tasks of {config.env}; its tasks have changed since: delete the folder and "
+            "collect again, or bring them back"
+        )
     return tuple(task for task in tasks if task in held)
 
 
@@ -209,6 +242,7 @@ def build_for(run: Run) -> Method:
     method = build_method(
         config.method, spaces, config.options, config.embedder, config.seed, config.embedder_name
     )
+    method = with_exploration(method, config.exploration)
     method.name = config.label or config.method
     to_device(method, run.device)
     return method
@@ -257,4 +291,5 @@ def describe(run: Run) -> Card:
         tasks=run.tasks[0],
         label=config.label,
         task_targets=target.of_tasks,
+        exploration=config.exploration,
     )

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from radt.agent import EXPLORED, Agent
+from radt.agent import Agent
 from radt.decode import DecodeError, decode
 from radt.envs.dark_room import PICKED, goal_cells_of, pick, pickable
 from radt.envs.suite import TaskSuite
@@ -33,7 +33,7 @@ SECONDS_AT_ONCE = 0.15  # that one run computes while others wait
 MOST_TOP_L = 200
 MOST_ALPHA, MOST_TEMPERATURE = 10.0, 5.0
 RULE, SEARCH = ("temperature", "explore_temperature"), ("alpha", "top_l", "retrieve_every")
-KNOWN = ("solved", *EXPLORED)  # what trials have shown of a task
+KNOWN = ("solved", "rewards_of_trials")  # what trials have shown of a task
 
 MOST_CHARACTERS = 4096  # of one question
 MOST_AT_ONCE = 256  # steps
@@ -108,7 +108,7 @@ class LiveRun:
         self.steps = 0
         self._recorder = StepRecorder(self.agent)
         self._remembering = self.agent.actor  # what is put back when the memory comes back
-        self._known: dict[str, NDArray[Any]] = {}  # what its trials had shown until then
+        self._known: dict[str, Any] = {}  # what its trials had shown until then
         self._obs, _ = self.env.reset(seed=env_seed(seed, task))
 
     def ground(self) -> dict[str, Any]:
@@ -139,11 +139,11 @@ class LiveRun:
             return []
         if self.settings.memory:
             self.agent.actor = self._remembering
-            for name, column in self._known.items():
-                getattr(self.agent.trials, name)[:] = column
+            for name, known in self._known.items():
+                setattr(self.agent.trials, name, known)
         else:
             self._remembering = self.agent.actor
-            self._known = {name: getattr(self.agent.trials, name).copy() for name in KNOWN}
+            self._known = {name: deepcopy(getattr(self.agent.trials, name)) for name in KNOWN}
             self._without_memory()
         self._turn()
         self.agent.abandon()
@@ -165,8 +165,8 @@ class LiveRun:
     def _without_memory(self) -> None:
         """Put a new agent in its place, with an empty memory."""
         self.agent.actor = self.agent.method.actor(1)
-        for name in KNOWN:
-            getattr(self.agent.trials, name)[:] = 0
+        self.agent.trials.solved[:] = False
+        self.agent.trials.rewards_of_trials = [[]]
 
     def _step(self) -> list[Event]:
         with self._recorder:

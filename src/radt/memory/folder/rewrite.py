@@ -31,6 +31,7 @@ from radt.memory.store import NewEntries, open_store
 if TYPE_CHECKING:
     from radt.memory.postgres.store import PostgresStore
 
+SQLITE = b"SQLite format 3"  # how such a file begins
 AT_ONCE = 128  # rows that are embedded together
 
 
@@ -92,6 +93,12 @@ def read_memory(place: str) -> tuple[Identity, NewEntries]:
     with contextlib.closing(open_reader(place)) as store:
         chunks = store.chunks(torch.arange(len(store.entries))[:, None])
         return store.identity, NewEntries(store.entries, store.keys, chunks)
+
+
+def is_exported(file: Path) -> bool:
+    """Tell whether a file is one that `export` wrote."""
+    with file.open("rb") as opened:
+        return opened.read(len(SQLITE)) == SQLITE
 
 
 def is_memory(source: str) -> bool:

@@ -1,0 +1,120 @@
+"""Which chunk a training window reads: the one that retrieval finds, or a random one.
+
+The paper retrieves among all trajectories (section 3.2.4) and compares with random chunks of the
+same task and of any task (section 4.6). A pool lies in between: only m random episodes of the own
+task are searched. One episode is sampling, all of them is retrieval within the task.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from radt.memory.entries import Entries
+from radt.memory.retrieve import Queries
+from radt.memory.similarity import best_first, group, similarity, unit
+
+NEAREST_RETURNS = 16  # episodes with the most similar returns that an equal one is drawn from
+
+
+def draw_from_own_task(
+    queries: Queries, entries: Entries, members: Tensor, top_k: int, rng: np.random.Generator
+) -> Tensor:
+    """Draw random chunks of each query's own task, [B, k] ids.
+
+    `members[task]` lists the ids to draw from, then -1. A draw that hits the query's own trajectory
+    counts as nothing found, -1.
+    """
+    places = torch.from_numpy(rng.random((len(queries), top_k)))
+    if not len(entries):
+        return torch.full((len(queries), top_k), -1)
+    ids = members[queries.task]  # [B, longest]
+    count = (ids >= 0).sum(1, keepdim=True)  # [B, 1]
+    chosen = ids.gather(1, (places * count).long())
+    return _without_own(chosen, queries, entries)
+
+
+def draw_from_all_tasks(
+    queries: Queries, entries: Entries, top_k: int, rng: np.random.Generator
+) -> Tensor:
+    """Draw random chunks of any task, [B, k] ids."""
+    if not len(entries):
+        return torch.full((len(queries), top_k), -1)
+    chosen = torch.from_numpy(rng.integers(len(entries), size=(len(queries), top_k)))
+    return _without_own(chosen, queries, entries)
+
+
+def draw_of_equal_return(
+    queries: Queries,
+    total_return: Tensor,  # [B] of the queries' own episodes
+    entries: Entries,
+    members: Tensor,
+    top_k: int,
+    rng: np.random.Generator,
+) -> Tensor:
+    """Draw random chunks of own-task episodes that earned about as much, [B, k] ids.
+
+    A retrieved chunk shares its window's return; this has that in common with it, but no more.
+    """
+    ids = members[queries.task]  # [B, longest]
+    apart = (entries.total_return[ids.clamp_min(0)] - total_return[:, None]).abs()
+    own = entries.episode[ids.clamp_min(0)] == queries.episode[:, None]
+    apart = apart.masked_fill((ids < 0) | own, torch.inf)
+    ties = torch.from_numpy(rng.random(tuple(apart.shape))) * 1e-3
+    nearest = (apart + ties).topk(min(NEAREST_RETURNS, ids.shape[1]), dim=1, largest=False)
+    places = torch.from_numpy(rng.integers(nearest.indices.shape[1], size=(len(queries), top_k)))
+    column = nearest.indices.gather(1, places)
+    return ids.gather(1, column).masked_fill(nearest.values.gather(1, places).isinf(), -1)
+
+
+def _without_own(chosen: Tensor, queries: Queries, entries: Entries) -> Tensor:
+    is_own = entries.episode[chosen.clamp_min(0)] == queries.episode[:, None]
+    return chosen.masked_fill(is_own, -1)
+
+
+class Pools:
+    """Searches m random episodes of each query's own task."""
+
+    def __init__(self, keys: Tensor, entries: Entries, size: int, earlier_only: bool) -> None:
+        """Look at the entries by episode; `size` 0 takes all episodes of a task."""
+        self._keys, self._entries = unit(keys).float(), entries
+        self._size, self._earlier_only = size, earlier_only
+        episodes, first = _unique(entries.episode)
+        tasks = int(entries.task.max()) + 1 if len(entries) else 0
+        self._episodes = group(entries.task[first], tasks)  # [tasks, longest] rows of episodes
+        self._age = entries.age[first]  # [episodes]
+        self._number = episodes  # [episodes]
+        row = torch.searchsorted(episodes, entries.episode)
+        self._entries_of = group(row, len(episodes))  # [episodes, most] ids
+
+    def draw(self, queries: Queries, rng: np.random.Generator) -> Tensor:
+        """Draw episodes of each query's task, but not its own, [B, m] rows; -1: there are fewer."""
+        rows = self._episodes[queries.task]  # [B, longest]
+        known = rows.clamp_min(0)
+        allowed = (rows >= 0) & (self._number[known] != queries.episode[:, None])
+        if self._earlier_only:
+            allowed &= self._age[known] < queries.age[:, None]
+        order = torch.from_numpy(rng.random(tuple(rows.shape))).masked_fill(~allowed, 2.0)
+        count = rows.shape[1] if self._size == 0 else min(self._size, rows.shape[1])
+        drawn = order.topk(count, dim=1, largest=False)
+        return rows.gather(1, drawn.indices).masked_fill(drawn.values > 1.0, -1)
+
+    def search(
+        self, queries: Queries, top_l: int, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return relevance and ids of the l most similar entries of each pool, [B, <=l]."""
+        pool = self.draw(queries, rng)  # [B, m]
+        ids = self._entries_of[pool.clamp_min(0)].masked_fill((pool < 0)[..., None], -1).flatten(1)
+        keys = self._keys[ids.clamp_min(0)]  # [B, n, d]
+        cosine = similarity(unit(queries.vectors).float()[:, None].double(), keys.double())[:, 0]
+        cosine = cosine.masked_fill(ids < 0, -2.0)
+        relevance, column = best_first(cosine, top_l)
+        found = ids.gather(1, column)
+        return relevance.masked_fill(found < 0, -torch.inf), found
+
+
+def _unique(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct values [E], rising, and the first place of each, [E]."""
+    distinct, place = np.unique(values.numpy(), return_index=True)
+    return torch.from_numpy(distinct), torch.from_numpy(place)
