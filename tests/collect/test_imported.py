@@ -86,24 +86,31 @@ def test_the_authors_files_of_one_episode_each(tmp_path: Path) -> None:
 
 
 def test_a_split_says_whose_files_they_are(tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", **flat(histories(TOY_GRID, 2, 0)[0]))
-    assert read(TOY_GRID, tmp_path / "x.npz", tmp_path / "data", "eval").tasks == (4,)
+    (files := tmp_path / "files").mkdir()
+    for number in range(6):
+        np.savez(files / f"{number}.npz", **flat(histories(TOY_GRID, 2, 0)[0]))
+    dataset = read(TOY_GRID, files, tmp_path / "data", "all")
+    assert dataset.tasks == TOY_GRID.train_tasks  # those of unseen tasks are not even read
+    with pytest.raises(CollectError, match="6 files or folders are more than the 4 tasks"):
+        read(TOY_GRID, files, tmp_path / "other")
     with pytest.raises(CollectError, match="has no split 'seen'"):
-        read(TOY_GRID, tmp_path / "x.npz", tmp_path / "other", "seen")
-    for number in range(3):
-        np.savez(tmp_path / f"{number}.npz", **flat(histories(TOY_GRID, 2, 0)[0]))
-    with pytest.raises(CollectError, match="more files than the split has tasks"):
-        read(TOY_GRID, tmp_path, tmp_path / "more", "eval")
+        read(TOY_GRID, files, tmp_path / "none", "seen")
 
 
 BAD: list[tuple[Any, str, int, Any, str]] = [
-    (TOY_GRID, "observations", 14, 9, r"task 0, episode 1, step 2: states from"),
-    (TOY_GRID, "observations", 14, 0.5, r"task 0, episode 1: the states are float64"),
-    (TOY_GRID, "actions", 3, 77, r"task 0, episode 0, step 3: actions from"),
-    (TOY_REACH, "actions", 13, 1.5, r"task 0, episode 1, step 1: continuous actions must lie in"),
-    (TOY_REACH, "observations", 12, np.nan, r"task 0, episode 1, step 0: some states are not fin"),
-    (TOY_REACH, "rewards", 23, np.inf, r"task 0, episode 1, step 11: some rewards are not finite"),
-    (TOY_GRID, "dones", 11, False, r"task 0, episode 0: 24 steps are not 1 to 12, the horizon"),
+    (TOY_GRID, "observations", 14, 9, "episode 1: states from .* first at step 2: "),
+    (TOY_GRID, "observations", 14, 0.5, "episode 1: the states are float64"),
+    (TOY_GRID, "actions", 3, 77, "episode 0: actions from .* first at step 3: 77"),
+    (
+        TOY_REACH,
+        "actions",
+        13,
+        1.5,
+        r"episode 1: actions from .* leave \[-1, 1\], first at step 1: ",
+    ),
+    (TOY_REACH, "observations", 12, np.nan, "episode 1: some states .* first at step 0: "),
+    (TOY_REACH, "rewards", 23, np.inf, "episode 1: some rewards .* first at step 11: inf"),
+    (TOY_GRID, "dones", 11, False, "episode 0: 24 steps are not 1 to 12, the horizon"),
 ]
 
 
@@ -114,7 +121,7 @@ def test_an_error_names_file_task_and_index(
     arrays = flat(histories(toy, 2, 0)[0])
     arrays[name][step] = value
     np.savez(tmp_path / "mine.npz", **arrays)
-    with pytest.raises(CollectError, match=rf"mine\.npz: {says}"):
+    with pytest.raises(CollectError, match=rf"mine\.npz: task 0, {says}"):
         read(toy, tmp_path, tmp_path / "data")
 
 

@@ -40,7 +40,7 @@ from radt.data import History
 from radt.data.foreign import HDF5, PICKLES, read_arrays
 from radt.data.manifest import ArraySpec, array_specs
 from radt.data.minari import from_minari
-from radt.data.store import as_stored, value_problem
+from radt.data.store import as_stored
 from radt.envs.suite import TaskSuite, splits_of
 from radt.spaces import TaskSpaces
 
@@ -64,7 +64,7 @@ class NpzOptions:
 
     seed: int = 0
     path: str = ""  # a file, or a folder with files, also in folders inside it
-    split: str = "train"  # whose tasks files or folders are that do not say theirs
+    split: str = "train"  # whose tasks files or folders are that do not say theirs; or "all"
 
     def __post_init__(self) -> None:
         check_counts(self)
@@ -97,15 +97,25 @@ class Episode:
 
 def record_npz(request: Request) -> Recorded:
     """Read the files of one task after the other."""
-    options, split = request.options, splits_of(request.suite)[request.options.split]
-    units = file_units(Path(options.path))
+    suite, options = request.suite, request.options
+    tasks, units = tasks_of(suite)[options.split], file_units(Path(options.path))
+    if len(units) > len(tasks):
+        raise CollectError(
+            f"{options.path}: {len(units)} files or folders are more than the {len(tasks)} tasks "
+            f"of the split {options.split!r}; choose another with collect.split"
+        )
 
     def read() -> Iterator[list[Episode]]:
-        for place, files in enumerate(units):
-            task = split[place] if place < len(split) else -1
-            yield [one for file in files for one in read_file(file, task, request.suite.spaces)]
+        for task, files in zip(tasks, units, strict=False):
+            if task in suite.train_tasks:  # unseen ones stay unseen
+                yield [one for file in files for one in read_file(file, task, suite.spaces)]
 
     return Recorded(_histories(request, read()))
+
+
+def tasks_of(suite: TaskSuite) -> dict[str, tuple[int, ...]]:
+    """Return the tasks of each split, and all of them in order."""
+    return {"all": tuple(sorted({*suite.train_tasks, *suite.eval_tasks})), **splits_of(suite)}
 
 
 def record_minari(request: Request) -> Recorded:
@@ -197,12 +207,11 @@ def episode_lengths(file: Path, arrays: Mapping[str, Values], seen: str) -> Valu
 def joined(episodes: Sequence[Episode], suite: TaskSuite) -> History:
     """Lay the episodes of a task one after the other."""
     first, spaces = episodes[0], suite.spaces
-    if first.task not in set().union(*splits_of(suite).values()):
-        told = f"task {first.task}" if first.task >= 0 else "more files than the split has tasks"
+    if first.task not in suite.train_tasks:
         raise CollectError(
-            f"{first.file}, episode {first.number}: {told}, but {suite.name!r} has tasks like "
-            f"{suite.train_tasks[:3]}; choose with collect.split, or with collect.task of minari, "
-            "or write `tasks` into the file"
+            f"{first.file}, episode {first.number}: task {first.task} is none of the training "
+            f"tasks of {suite.name!r}, such as {suite.train_tasks[:3]}; write others into the file, or "
+            "choose with collect.split (npz) or collect.task (minari)"
         )
     fitted = [fit(episode, spaces) for episode in episodes]
     states, actions, rewards = (np.concatenate(column) for column in zip(*fitted, strict=True))
@@ -222,11 +231,7 @@ def fit(episode: Episode, spaces: TaskSpaces) -> list[Values]:
         try:
             found.append(as_stored(values, spec, spaces))
         except ValueError as error:
-            step = wrong_step(spec, values, spaces)
-            raise CollectError(f"{where}{step}: {error}") from error
-        if spec.name == "actions" and found[-1].dtype.kind == "f" and (abs(found[-1]) > 1).any():
-            step = wrong_step(spec, values, spaces)
-            raise CollectError(f"{where}{step}: continuous actions must lie in [-1, 1]")
+            raise CollectError(f"{where}: {error}") from error
     return found
 
 
@@ -241,24 +246,12 @@ def as_numbers(values: Values, spec: ArraySpec) -> Values:
     return values
 
 
-def wrong_step(spec: ArraySpec, values: Values, spaces: TaskSpaces) -> str:
-    """Name the first step with a value that cannot be; nothing where shape or type are wrong."""
-    if values.shape != spec.shape or values.dtype.kind not in "iuf":
-        return ""
-    bounded = spec.name == "actions" and spaces.action.kind == "continuous"
-    for step in range(len(values)):
-        one = values[step : step + 1]
-        if value_problem(spec.name, one, spaces) or (bounded and (abs(one) > 1).any()):
-            return f", step {step}"
-    return ""
-
-
 def check_npz(suite: TaskSuite, options: NpzOptions) -> None:
     """Refuse a path that is not there, and a split that the suite does not have."""
     if not options.path or not Path(options.path).exists():
         raise ValueError(f"there is no file or folder {options.path!r}; say where: collect.path")
-    if options.split not in splits_of(suite):
-        raise ValueError(f"{suite.name!r} has no split {options.split!r}: {list(splits_of(suite))}")
+    if options.split not in tasks_of(suite):
+        raise ValueError(f"{suite.name!r} has no split {options.split!r}: {list(tasks_of(suite))}")
 
 
 def check_minari(suite: TaskSuite, options: MinariOptions) -> None:

@@ -97,7 +97,8 @@ COLLECT: dict[str, dict[str, Any]] = {  # by source and budget; the rest is the 
             "n_epochs": 1,
         },
     },
-    "noisy-expert": {"smoke": {"tasks": 5, "episodes": 10}},
+    **{name: {"smoke": {"tasks": 5, "episodes": 10}} for name in ("expert", "noisy-expert")},
+    "sb3": {"smoke": {"tasks": 5, "transitions": 512, "parts": 1}},
 }
 
 ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
