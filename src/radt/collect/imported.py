@@ -210,7 +210,7 @@ def joined(episodes: Sequence[Episode], suite: TaskSuite) -> History:
     if first.task not in suite.train_tasks:
         raise CollectError(
             f"{first.file}, episode {first.number}: task {first.task} is none of the training "
-            f"tasks of {suite.name!r}, such as {suite.train_tasks[:3]}; write others into the file, or "
+            f"tasks of {suite.name!r}, such as {suite.train_tasks[:3]}; change the file, or "
             "choose with collect.split (npz) or collect.task (minari)"
         )
     fitted = [fit(episode, spaces) for episode in episodes]

@@ -118,7 +118,7 @@ class Walk:
             noise = self._noise[np.minimum(episode, len(self._noise) - 1)]  # [tasks]
             best = self._expert(runner.states)  # [tasks, *action_shape]
             if self._kind == "gaussian":
-                return np.clip(best + noise[:, None] * detours[step], -1.0, 1.0)
+                return np.asarray(np.clip(best + noise[:, None] * detours[step], -1.0, 1.0))
             strays = (luck[step] < noise).reshape(-1, *[1] * (best.ndim - 1))
             return np.asarray(np.where(strays, detours[step], best))
 
