@@ -318,15 +318,19 @@ def test_tasks_that_cannot_be_are_refused(slots: int | None, tasks: Any, said: s
 
 
 def test_an_environment_that_is_reset_in_the_middle_is_noticed_at_the_horizon() -> None:
-    agent = agent_for("dt")
-    for _ in range(4):
-        agent.act([0, 0])
-        agent.observe(0.0, False, False)
-    agent.abandon()  # as one does who resets the environment
-    with pytest.raises(ValueError, match=r"reset in the middle of a trial, call abandon"):
-        for _ in range(2 * HORIZON):
+    def walk(agent: Agent, steps: int) -> None:
+        for _ in range(steps):
             agent.act([0, 0])
             agent.observe(0.0, False, False)
+
+    agent = agent_for("dt")
+    walk(agent, 4)
+    agent.abandon()  # as one does who resets the environment
+    walk(agent, HORIZON)
+    other = agent_for("dt")
+    walk(other, 4)  # and here it is reset without a word
+    with pytest.raises(ValueError, match=r"reset in the middle of a trial, call abandon"):
+        walk(other, HORIZON)
 
 
 def test_a_trial_that_never_ends_is_an_error() -> None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, TextIO, Union
 
 import tyro
 from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, subcommand
@@ -181,12 +181,19 @@ def refuse_empty(words: Sequence[str]) -> None:
             raise RunError(f"what follows {flag or before} is empty; say what is meant there")
 
 
-def show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Show a warning that is written for the user as a line; others say where they come from."""
     if issubclass(category, RadtWarning):
         say(f"warning: {message}", "yellow")
     else:
-        say(warnings.formatwarning(message, category, *place[:2]).rstrip())
+        say(warnings.formatwarning(message, category, filename, lineno, line).rstrip())
 
 
 def main(words: Sequence[str] | None = None) -> int:

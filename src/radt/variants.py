@@ -122,7 +122,7 @@ def laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 RA_DT_LM = {  # a language model is slow, so that repeated questions are asked and looked up
     "embedder_name": "lm",
-    "options": {"training": {"query_offsets": (0, 25), "query_dropout": 0.0}},
+    "options": {"training": {"query": "prefix", "query_offsets": (0, 25), "query_dropout": 0.0}},
 }
 FEWER_QUESTIONS = {
     "options": {
@@ -145,6 +145,7 @@ RA_DT_PLUS = {
             "return_of": "chunk",
             "alpha": 10.0,  # every trial begins alike, so that relevance only breaks ties
         },
+        "training": {"query": "prefix"},  # of the first step: it asks once a trial
     },
 }
 TWO_EPISODES = {"options": {"episode_gap": 1, "model": {"return_to_go": True}}}

@@ -191,7 +191,7 @@ def test_a_suite_of_fields_that_cannot_be_written_down_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SOURCES._items, "walk", ENTRY)
-    with pytest.raises(CollectError, match="type function .* fields be numbers"):
+    with pytest.raises(CollectError, match=r"type function .* fields be numbers"):
         record_histories(TOY_REACH, WalkOptions(), tmp_path, quiet=True, source="walk")
 
 

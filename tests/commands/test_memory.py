@@ -12,7 +12,7 @@ import torch
 from radt import cli
 from radt.checkpoint import save_checkpoint
 from radt.loading import load
-from radt.memory.demonstrations import write_npz
+from radt.memory.demonstrations import as_task, write_npz
 from tests.contracts.method import build_method, card_of, toy_dataset
 from tests.memory.postgres import needs_server, place, running_server
 from tests.memory.stores import some_trajectories
@@ -84,9 +84,8 @@ def test_from_demonstrations_to_another_embedder(runs: Path, tmp_path: Path, say
 
 def test_files_are_looked_into_as_folders_are(runs: Path, tmp_path: Path, say: Any) -> None:
     loaded = load(runs / "a.safetensors")
-    agent = loaded.agent(
-        tasks=[85], memory=tmp_path / "m", demonstrations=as_task(some_trajectories(TOY_GRID), 85)
-    )
+    shown = as_task(some_trajectories(TOY_GRID), 85)
+    agent = loaded.agent(tasks=[85], memory=tmp_path / "m", demonstrations=shown)
     agent.save(tmp_path / "agent")
     agent.memory.close()
     say("export", tmp_path / "m", tmp_path / "out")

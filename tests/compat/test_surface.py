@@ -26,7 +26,7 @@ GONE_DOCS: dict[str, str] = {}
 
 
 def verbs(menu: Menu = MENU, words: tuple[str, ...] = ()) -> list[str]:
-    found = []
+    found = [] if menu.usual is None else [" ".join(words)]
     for word, item in menu.verbs.items():
         inside = (*words, word)
         found += verbs(item, inside) if isinstance(item, Menu) else [" ".join(inside)]

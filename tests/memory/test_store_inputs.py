@@ -246,8 +246,9 @@ def test_bad_files_of_trajectories_are_refused(
         arrays = {name: file[name] for name in file.files}
     left = {name: a for name, a in (arrays | changes).items() if a is not None}
     np.savez(path, **left)
-    with pytest.raises((SourceError, BadTrajectoryError), match=says):
+    with pytest.raises((SourceError, BadTrajectoryError), match=says) as caught:
         from_npz(path, TOY_GRID.spaces)
+    assert str(path) in str(caught.value)
 
 
 def test_what_is_no_npz_is_refused(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _other_sources(suite: TaskSuite, tried: str) -> str:
 
 def collection_plan(suite: TaskSuite, options: Any, source: str = "ppo") -> dict[str, Any]:
     """Describe as plain JSON everything that the collected arrays depend on."""
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "env": suite.name,
         "env_spec": _rules(suite),

@@ -293,7 +293,8 @@ def vector_equals_single(suite: TaskSuite) -> Problems:
     single: SyncVectorEnv[Any, Any] = SyncVectorEnv(makers, autoreset_mode=mode)
     rng = np.random.default_rng(0)
     results: tuple[Any, Any] = ours.reset(seed=7)[:1], single.reset(seed=7)[:1]
-    names, over = ("observations",), np.zeros(len(tasks), bool)
+    names: tuple[str, ...] = ("observations",)
+    over = np.zeros(len(tasks), bool)
     for step in range(2 * suite.spaces.horizon + 3):
         if (wrong := _difference(names, *results, tasks)) is not None:
             yield (

@@ -1,8 +1,9 @@
 """`nearest` and `random`: what can be had without learning, in any space.
 
 `nearest` stores its trials and acts as the most similar stored state did, in the best trial that
-holds a similar one. It is the baseline that an agent with retrieval is held against. Until trials
-differ in their return, and where no better trial holds a similar state, it acts at random.
+holds a similar one; where that trial was in the same state several times, as it did when most was
+still to come. It is the baseline that an agent with retrieval is held against. Until trials differ
+in their return, and where no better trial holds a similar state, it acts at random.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor
 from radt.methods.heuristic import CERTAIN, RandomActor, register
 from radt.methods.trials import RunningTrials
 from radt.spaces import StateSpace
-from radt.trajectory import Trajectory
+from radt.trajectory import Trajectory, returns_to_go
 
 RADIUS = 0.5  # root mean square of normalised differences up to which states are similar
 PIXELS = 8  # rows and columns that images are averaged to before they are compared
@@ -30,6 +31,7 @@ class Trial:
 
     points: NDArray[np.floating]  # [T, D] its states
     actions: NDArray[np.generic]  # [T, *action_shape]
+    to_go: NDArray[np.floating]  # [T] returns-to-go
     total_return: float
 
 
@@ -39,12 +41,16 @@ class Steps:
 
     points: NDArray[np.floating]  # [N, D] normalised
     actions: NDArray[np.generic]  # [N, *action_shape]
+    to_go: NDArray[np.floating]  # [N] returns-to-go
     trial: NDArray[np.int64]  # [N] from 0 on
     scale: NDArray[np.floating]  # [D]
     squares: NDArray[np.floating]  # [N] |point|^2
 
     def similar(self, point: NDArray[np.floating], radius: float) -> int | None:
-        """Find the most similar step of the first trial that holds a similar one, the latest."""
+        """Find the most similar step of the first trial that holds a similar one.
+
+        Of equally similar ones it is that with the highest return-to-go, of such the latest.
+        """
         point = point / self.scale
         squared = (
             self.squares - 2 * (self.points @ point) + point @ point
@@ -55,7 +61,8 @@ class Steps:
             return None
         start, stop = np.searchsorted(self.trial, self.trial[first] + np.arange(2)).tolist()
         apart = distance(self.points[start:stop], point)  # [T]
-        return int(stop) - 1 - int(np.argmin(apart[::-1]))
+        to_go = np.where(apart <= apart.min(), self.to_go[start:stop], -np.inf)
+        return int(stop) - 1 - int(np.argmax(to_go[::-1]))
 
 
 class NearestActor(RandomActor):
@@ -74,7 +81,8 @@ class NearestActor(RandomActor):
         for trial in finished:
             points = as_points(trial.states, self.spaces.state)
             stored = self.stored[trial.task]
-            stored.insert(0, Trial(points, trial.actions, trial.total_return))
+            to_go = returns_to_go(trial.rewards)
+            stored.insert(0, Trial(points, trial.actions, to_go, trial.total_return))
             stored.sort(key=lambda kept: -kept.total_return)
             self.better[trial.task] = better_than_worst(
                 stored, normalise=self.spaces.state.kind != "discrete"
@@ -123,6 +131,7 @@ def better_than_worst(stored: Sequence[Trial], normalise: bool) -> Steps | None:
     return Steps(
         points=points,
         actions=np.concatenate([trial.actions for trial in better]),
+        to_go=np.concatenate([trial.to_go for trial in better]),
         trial=np.repeat(np.arange(len(better)), [len(trial.points) for trial in better]),
         scale=scale,
         squares=np.einsum("nd,nd->n", points, points),

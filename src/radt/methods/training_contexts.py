@@ -78,7 +78,7 @@ class Pools:
 
     def __init__(self, keys: Tensor, entries: Entries, size: int, earlier_only: bool) -> None:
         """Look at the entries by episode; `size` 0 takes all episodes of a task."""
-        self._keys, self._entries = unit(keys).float(), entries
+        self._keys, self._entries = unit(keys), entries
         self._size, self._earlier_only = size, earlier_only
         episodes, first = _unique(entries.episode)
         tasks = int(entries.task.max()) + 1 if len(entries) else 0
@@ -106,8 +106,9 @@ class Pools:
         """Return relevance and ids of the l most similar entries of each pool, [B, <=l]."""
         pool = self.draw(queries, rng)  # [B, m]
         ids = self._entries_of[pool.clamp_min(0)].masked_fill((pool < 0)[..., None], -1).flatten(1)
+        ids = ids.sort(dim=1).values  # ties go to the newest entry
         keys = self._keys[ids.clamp_min(0)]  # [B, n, d]
-        cosine = similarity(unit(queries.vectors).float()[:, None].double(), keys.double())[:, 0]
+        cosine = similarity(unit(queries.vectors)[:, None], keys)[:, 0]  # [B, n]
         cosine = cosine.masked_fill(ids < 0, -2.0)
         relevance, column = best_first(cosine, top_l)
         found = ids.gather(1, column)

@@ -62,8 +62,8 @@ def evaluations(
     """Name all that is evaluated: the method itself, its controls, other rules.
 
     What cannot be is left out: controls that the method or the suite has nothing for, and other
-    rules where the action head predicts one action, so that no rule has a choice. Other rules are
-    evaluated with the control `erased`, where that is asked for.
+    rules where one action is certain, so that no rule has a choice. Other rules are evaluated with
+    the control `erased`, where that is asked for.
     """
     actor = method.actor(len(trials.tasks))
     usable = [control for control in controls if possible(control, actor, trials.tasks)]
@@ -72,7 +72,8 @@ def evaluations(
     asked = {MAIN: trials} | {
         control: replace(trials, control=control, title=f"evaluate {control}") for control in usable
     }
-    for name, rule in rules.items() if head_of(method).sampled else ():
+    sampled = head_of(method).sampled and method.networks  # what learns nothing is certain
+    for name, rule in rules.items() if sampled else ():
         if rule != trials.rule:
             asked[name] = replace(trials, rule=rule, title=f"evaluate {name}")
             if "erased" in usable:
