@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
 import signal
 import time
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from radt.data import Dataset
+import radt
+from radt.data import Dataset, read_manifest
 from radt.runs.run import dataset_path
 from tests.runs.small import (
     assert_same_tensors,
@@ -84,6 +86,45 @@ def test_collect(kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         one, other = whole.trajectory(row), again.trajectory(row)
         for name in ("states", "actions", "rewards"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "suites"
+LEARNED = {
+    "PPO-cartpole-permuted": ("collect.settings.n_steps=128", "collect.envs_per_task=2"),
+    "PPO-pendulum-sign": ("collect.settings.n_steps=128", "collect.normalise=true"),
+    "SAC-pendulum-sign": ("collect.transitions=800", "collect.settings.batch_size=64"),
+}
+
+
+def collect_example(home: Path, algorithm: str, env: str, sets: tuple[str, ...]) -> None:
+    """Let an algorithm of stable-baselines3 learn an example suite, in a process of its own."""
+    os.environ |= {
+        "RADT_HOME": str(home),
+        "RADT_PLUGINS": str(EXAMPLES / f"{env.replace('-', '_')}.py"),
+    }
+    sizes = ("collect.transitions=2048", "collect.tasks=2", "collect.parts=8")
+    config = radt.preset(
+        env, "dt", "laptop", "source=sb3", f"collect.algorithm={algorithm}", *sizes, *sets
+    )
+    radt.collect(config)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", LEARNED)
+def test_collect_with_stable_baselines(case: str, tmp_path: Path) -> None:
+    algorithm, env = case.split("-", 1)
+    rest = (algorithm, env, LEARNED[case])
+    finish(collect_example, tmp_path / "first", *rest)
+    seconds = finish(collect_example, tmp_path / "whole", *rest)
+    killed = tmp_path / "killed"
+    finish_with_kills(10, seconds, killed, collect_example, killed, *rest)
+    found = [
+        read_manifest(path.parent).files
+        for home in ("whole", "killed")
+        for path in (tmp_path / home).rglob("manifest.json")
+    ]
+    assert len(found) == 2
+    assert found[0] == found[1]  # hashes of all arrays included
 
 
 @pytest.mark.parametrize("kills", KILLS)

@@ -168,6 +168,18 @@ TOY_ENCODED = ToySuite("toy-encoded", ENCODED_SPACES, lambda task: Encoded(Strip
 TOYS: tuple[TaskSuite, ...] = (TOY_GRID, TOY_REACH, TOY_IMAGE, TOY_ENCODED)
 
 
+class Plain:
+    """A toy that can be sent to workers and written down: it holds no function."""
+
+    def __init__(self, toy: TaskSuite) -> None:
+        self.name = toy.name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(next(toy for toy in TOYS if toy.name == self.name), name)
+
+
 def histories(
     suite: TaskSuite, episodes: int, seed: int = 0, tasks: Sequence[int] | None = None
 ) -> dict[int, list[Trajectory]]:

@@ -13,9 +13,9 @@ from gymnasium.vector import SyncVectorEnv
 
 from radt.collect import CollectError, NoisyExpertOptions, record_histories
 from radt.collect.noisy_expert import act_out
-from radt.data import Dataset, card, render
+from radt.data import Dataset, card, read_manifest, render
 from radt.envs.suite import SUITES, Oracle
-from tests.toys import TOY_ENCODED, TOY_REACH
+from tests.toys import TOY_ENCODED, TOY_REACH, Plain
 
 OPTIONS = NoisyExpertOptions(tasks=3, episodes=40)
 
@@ -126,3 +126,46 @@ def test_impossible_options_are_refused(change: dict[str, Any], message: str) ->
 def test_where_no_best_action_is_known_it_cannot_act(tmp_path: Path) -> None:
     with pytest.raises(CollectError, match=r"'toy-encoded' does not know best actions"):
         record_histories(TOY_ENCODED, OPTIONS, tmp_path, source="noisy-expert")
+
+
+class Scripted(Plain):
+    """Reaching with a policy of its own: it moves towards the corner."""
+
+    def expert(self, task: int) -> Any:
+        env: Any = TOY_REACH.make(task).unwrapped
+
+        def policy(state: Any) -> Any:
+            move = np.zeros(3, np.float32)
+            move[: env.dims] = np.clip((env.goal - state[: env.dims]) / 0.3, -1, 1)
+            return move
+
+        return policy
+
+
+@pytest.mark.parametrize("noise", ["random", "gaussian"])
+def test_a_policy_of_the_suite_acts_continuously(noise: Any, tmp_path: Path) -> None:
+    options = NoisyExpertOptions(tasks=3, episodes=40, noise=noise)
+    suite: Any = Scripted(TOY_REACH)
+    folder = record_histories(suite, options, tmp_path / "a", quiet=True, source="expert")
+    dataset = Dataset.open(folder)
+    assert dataset.manifest.source == "expert"
+    for task in dataset.tasks:
+        own = dataset.episodes.rows(dataset.episodes.task == task)
+        assert own.total_return[:8].mean() < own.total_return[-8:].mean()
+    actions = np.concatenate([dataset.trajectory(row).actions for row in range(len(dataset))])
+    assert (abs(actions) <= 1).all()
+    assert len(np.unique(actions)) > 100
+
+
+def test_both_names_record_the_same(tmp_path: Path) -> None:
+    suite = SUITES["dark-room-10x10"]
+    files = [
+        read_manifest(
+            record_histories(suite, OPTIONS, tmp_path / name, quiet=True, source=name)
+        ).files
+        for name in ("expert", "noisy-expert")
+    ]
+    assert files[0] == files[1]
+    wrong = replace(OPTIONS, noise="gaussian")
+    with pytest.raises(CollectError, match=r"has discrete actions; set collect\.noise=random"):
+        record_histories(suite, wrong, tmp_path / "x", quiet=True, source="expert")

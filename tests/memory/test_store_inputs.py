@@ -228,7 +228,7 @@ NPZ = [
     ({"states": np.zeros((24, 3), np.uint8)}, r"shape \(12, 3\)"),
     ({"states": np.full((24, 2), 9)}, "from 9 to 9 are not in"),
     ({"actions": np.full(24, 9)}, "actions from 9 to 9"),
-    ({"actions": np.array(["x"] * 24, object)}, "no readable .npz"),
+    ({"actions": np.array(["x"] * 24, object)}, "holds Python objects, which are pickled"),
 ]
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from radt.collect import noisy_expert, ppo, ppo_lstm  # which register themselves
+from radt.collect import imported, noisy_expert, ppo, ppo_lstm, sb3  # which register themselves
 from radt.collect.noisy_expert import NoisyExpertOptions
 from radt.collect.ppo import CollectConfig
 from radt.collect.ppo_lstm import RecurrentConfig
 from radt.collect.record import record_histories
+from radt.collect.sb3 import SB3Options
 from radt.collect.source import (
     SOURCES,
     CollectError,
@@ -33,11 +34,14 @@ __all__ = [
     "Recorded",
     "RecurrentConfig",
     "Request",
+    "SB3Options",
     "SourceEntry",
+    "imported",
     "noisy_expert",
     "ppo",
     "ppo_lstm",
     "record_histories",
+    "sb3",
 ]
 
 

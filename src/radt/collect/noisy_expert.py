@@ -1,15 +1,16 @@
-"""The source `noisy-expert`: an expert whose noise is annealed over the history of a task.
+"""The source `expert`: a policy whose noise is annealed over the history of a task.
 
-In an episode each action is random with one probability, else the expert's. The probability falls
-linearly over the episodes. A thousand tasks take seconds, where the vector environments know
-optimal actions; all that is made of it is labelled `noisy-expert`.
+In an episode each action is random with one probability, else the expert's; or a continuous action
+is the expert's plus Gaussian noise, clipped. Noise falls linearly over the episodes. The expert is
+the suite's: its vector environments know optimal actions (`Guide`), or `expert(task)` returns a
+policy. `noisy-expert`, the source's older name, stays the name of what was made of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from radt.collect.source import (
     check_counts,
 )
 from radt.data import History
-from radt.envs.suite import Guide, TaskSuite
+from radt.envs.suite import Demonstrated, Guide, TaskSuite
 
 TASKS_AT_ONCE = 200
 STEPS_AT_ONCE = 500
@@ -39,8 +40,9 @@ class NoisyExpertOptions:
     seed: int = 0
     tasks: int = 100  # the first training tasks of the suite
     episodes: int = 100  # of each task
-    first_noise: float = 1.0  # probability of a random action in the first episode
+    first_noise: float = 1.0  # in the first episode: probability of a random action, or deviation
     last_noise: float = 0.0  # and in the last one
+    noise: Literal["random", "gaussian"] = "random"  # actions drawn uniformly, or moved
 
     def __post_init__(self) -> None:
         check_counts(self, "tasks", "episodes")
@@ -93,46 +95,61 @@ class Walk:
     """Running episodes of some tasks, each with its own noise."""
 
     def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: NoisyExpertOptions) -> None:
-        seed, self._space = options.seed, suite.spaces.action
-        self._env = guided(suite, tasks)
+        seed, self._space, self._kind = options.seed, suite.spaces.action, options.noise
+        env, self._expert = guided(suite, tasks)
         seeds = [int(stream(seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
-        self._runner = Runner(self._env, seeds)
+        self._runner = Runner(env, seeds)
         self._streams = [stream(seed, task, ROLLOUT) for task in tasks]
         self._noise = np.linspace(options.first_noise, options.last_noise, options.episodes)
         self._episode = np.full(len(tasks), -1)  # [tasks]
 
     def go_on(self) -> Rollout:
         """Take some steps."""
-        count, runner, episode = STEPS_AT_ONCE, self._runner, self._episode
+        count, runner, episode, space = STEPS_AT_ONCE, self._runner, self._episode, self._space
         luck = np.stack([own.random(count) for own in self._streams], axis=1)
-        detours = np.stack([self._space.sample(count, own) for own in self._streams], 1)
+        if self._kind == "gaussian":
+            shape = (count, space.size)
+            detours = np.stack([own.standard_normal(shape) for own in self._streams], 1)
+        else:
+            detours = np.stack([space.sample(count, own) for own in self._streams], 1)
 
         def choose(step: int) -> NDArray[Any]:
             episode[runner.begun] += 1
             noise = self._noise[np.minimum(episode, len(self._noise) - 1)]  # [tasks]
-            best = self._env.optimal_actions()
-            strays = (luck[step] < noise).reshape(
-                -1, *[1] * (best.ndim - 1)
-            )  # [tasks] or [tasks, 1]
+            best = self._expert(runner.states)  # [tasks, *action_shape]
+            if self._kind == "gaussian":
+                return np.asarray(np.clip(best + noise[:, None] * detours[step], -1.0, 1.0))
+            strays = (luck[step] < noise).reshape(-1, *[1] * (best.ndim - 1))
             return np.asarray(np.where(strays, detours[step], best))
 
         return runner.act(count, choose)
 
 
-def guided(suite: TaskSuite, tasks: Sequence[int]) -> Any:
-    """Build a vector environment that knows best actions."""
+def guided(
+    suite: TaskSuite, tasks: Sequence[int]
+) -> tuple[Any, Callable[[NDArray[Any]], NDArray[Any]]]:
+    """Build a vector environment, and what an expert does in its present states."""
     env = suite.make_vec(tasks)
-    if not isinstance(env, Guide):
-        raise ValueError(
-            f"{suite.name!r} does not know best actions: its vector environments have no "
-            "optimal_actions(); choose another source"
+    if isinstance(env, Guide):
+        guide = env
+        return env, lambda states: guide.optimal_actions()
+    if isinstance(suite, Demonstrated):
+        policies = [suite.expert(task) for task in tasks]
+        return env, lambda states: np.stack(
+            [np.asarray(policy(state)) for policy, state in zip(policies, states, strict=True)]
         )
-    return env
+    env.close()
+    raise ValueError(
+        f"{suite.name!r} does not know best actions: its vector environments have no "
+        "optimal_actions(), and it has no expert(task) that returns a policy; choose another source"
+    )
 
 
 def check_noisy_expert(suite: TaskSuite, options: NoisyExpertOptions) -> None:
     """Refuse tasks whose best actions nobody knows."""
-    guided(suite, suite.train_tasks[:1]).close()
+    if options.noise == "gaussian" and suite.spaces.action.kind == "discrete":
+        raise ValueError(f"{suite.name!r} has discrete actions; set collect.noise=random")
+    guided(suite, suite.train_tasks[:1])[0].close()
 
 
 def forecast_noisy_expert(suite: TaskSuite, options: NoisyExpertOptions) -> Forecast:
@@ -142,12 +159,11 @@ def forecast_noisy_expert(suite: TaskSuite, options: NoisyExpertOptions) -> Fore
     return Forecast(tasks, episodes * suite.spaces.horizon // 3, episodes * SECONDS_PER_EPISODE)
 
 
-SOURCES.register(
-    "noisy-expert",
-    SourceEntry(
-        NoisyExpertOptions,
-        record_noisy_expert,
-        forecast_noisy_expert,
-        check=check_noisy_expert,
-    ),
+EXPERT = SourceEntry(
+    NoisyExpertOptions,
+    record_noisy_expert,
+    forecast_noisy_expert,
+    check=check_noisy_expert,
 )
+for name in ("expert", "noisy-expert"):
+    SOURCES.register(name, EXPERT)

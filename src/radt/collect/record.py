@@ -39,7 +39,8 @@ from radt.version import code_version
 PARTS = "parts"  # the folder inside a dataset's folder, until the dataset is complete
 _PLAN = "plan.json"
 FORMAT = 1
-_NEWER = (("privileged", False), ("source", "ppo"))  # added since, as it was when it did not exist
+# Added since, as it was when it did not exist.
+_NEWER = (("privileged", False), ("source", "ppo"), ("noise", "random"))
 
 
 def record_histories(

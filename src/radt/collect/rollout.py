@@ -109,14 +109,21 @@ class Runner:
         for step in range(steps):
             states[step] = self.states
             actions[step] = choose(step)
-            observed, rewards[step], ended, cut, _ = self.env.step(actions[step])
-            terminated[step], truncated[step] = ended, cut
-            after[step] = self.states = self._observe(observed)
-            self.begun = ended | cut
-            if self.begun.any():
-                observed, _ = self.env.reset(options={"reset_mask": self.begun})
-                self.states = self._observe(observed)
+            after[step], rewards[step], terminated[step], truncated[step] = self.step(actions[step])
         return Rollout(states, actions, rewards, terminated, truncated, after)
+
+    def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Act once in each slot, and begin anew where an episode is over.
+
+        Returns where the actions led, the rewards, and which episodes terminated or were cut off.
+        """
+        observed, rewards, ended, cut, _ = self.env.step(actions)
+        after = self.states = np.array(self._observe(observed))  # an own copy: a reset may follow
+        self.begun = ended | cut
+        if self.begun.any():
+            observed, _ = self.env.reset(options={"reset_mask": self.begun})
+            self.states = np.array(self._observe(observed))
+        return after, rewards, ended, cut
 
 
 def drawn(thresholds: Floats, uniforms: Floats) -> Integers:

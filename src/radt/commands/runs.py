@@ -131,8 +131,10 @@ class CollectVerb(EngineVerb, RunWords):
     """Record learning histories of the training tasks: the data that methods learn from.
 
     The source makes the data. `ppo` learns each task from its state, `ppo-lstm` with a memory (the
-    one for mazes; of 300 it keeps the first 100 that it learns). `noisy-expert` learns nothing: a
-    shortest path with falling noise, in seconds. `radt config show ENV` prints a source's options.
+    one for mazes; of 300 it keeps the first 100 that it learns). `sb3` runs an algorithm of
+    stable-baselines3 on any environment. `expert` (or `noisy-expert`) learns nothing: a policy with
+    falling noise, in seconds. `npz` and `minari` read files. `radt config show ENV` prints a
+    source's options.
 
     Datasets lie in $RADT_HOME (default: ./data) and are shared by runs. One that is finished is
     left as it is; one that was interrupted goes on from its last finished part.

@@ -6,29 +6,44 @@ does not, so the last observation that is written repeats the one before it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from radt.data.foreign import check_room
 from radt.data.manifest import DataError
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
 
 
-def from_minari(name: str) -> list[Trajectory]:
-    """Read the episodes of a local dataset; of our own ones each knows its task, others have 0."""
+def from_minari(name: str, folder: Path | None = None) -> list[Trajectory]:
+    """Read the episodes of a local dataset; of our own ones each knows its task, others have 0.
+
+    It is looked for where Minari keeps its datasets, or in `folder`.
+    """
     minari = _library()
     try:
-        dataset = minari.load_dataset(name)
+        if folder is None:
+            dataset = minari.load_dataset(name)
+        else:
+            dataset = minari.MinariDataset(folder / name / "data")
+        step = sum(_bytes(space) for space in (dataset.observation_space, dataset.action_space))
+        check_room(name, (step + 8) * int(dataset.total_steps))
         return list(_episodes(dataset))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"the Minari dataset {name!r} cannot be read ({error}); `minari list local` shows the "
             "datasets that are there, `minari download` fetches one"
         ) from error
+
+
+def _bytes(space: gym.Space[Any]) -> int:
+    return math.prod(space.shape or ()) * np.dtype(space.dtype).itemsize
 
 
 def _episodes(dataset: Any) -> Iterator[Trajectory]:

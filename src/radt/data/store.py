@@ -210,12 +210,19 @@ def _layout_problem(file: h5py.File, specs: tuple[ArraySpec, ...]) -> str | None
 
 
 def _array_problem(array: h5py.Dataset, spec: ArraySpec) -> str | None:
-    if array.is_virtual or array.external:
-        return "takes its values from other files"
-    if array.dtype != np.dtype(spec.dtype) or array.dtype.hasobject:
+    if array.dtype != np.dtype(spec.dtype):
         return f"has elements of type {array.dtype}, not {spec.dtype}"
     if array.shape != spec.shape:
         return f"has shape {array.shape}, not {spec.shape}"
+    return array_risk(array)
+
+
+def array_risk(array: h5py.Dataset) -> str | None:
+    """Say why an array cannot be read without risk, if so."""
+    if array.is_virtual or array.external:
+        return "takes its values from other files"
+    if array.dtype.hasobject:
+        return f"has elements of type {array.dtype}, not plain numbers"
     properties = array.id.get_create_plist()
     filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
     if not filters <= _FILTERS:  # HDF5 would look for a plug-in library and load it

@@ -19,7 +19,7 @@ Whether a trial can succeed, and from which return on, is `spaces.solved_above`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -192,6 +192,14 @@ class Guide(Protocol):
 
     def optimal_actions(self) -> NDArray[Any]:
         """Return a best action for each slot from where it stands, [N, *action_shape]."""
+
+
+@runtime_checkable
+class Demonstrated(Protocol):
+    """A family of tasks with a policy for each, e.g. a script that solves it."""
+
+    def expert(self, task: int) -> Callable[[NDArray[Any]], Any]:
+        """Return a policy: from one state to an action."""
 
 
 SUITES: Registry[TaskSuite] = Registry("envs", "environment")

@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from radt.data.foreign import read_arrays
+from radt.data.manifest import DataError
 from radt.data.reader import Dataset
 from radt.envs.suite import Guide, Oracle, TaskSuite
 from radt.memory.identity import (
@@ -99,10 +100,9 @@ def from_npz(path: Path, spaces: TaskSpaces) -> list[Trajectory]:
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays of a file."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files if name in (*ARRAYS, "tasks")}
-    except (OSError, ValueError, EOFError, TypeError, MemoryError, BadZipFile) as error:
-        raise SourceError(f"{path} is no readable .npz file of plain arrays ({error})") from error
+        arrays = read_arrays(path, (*ARRAYS, "tasks"))
+    except DataError as error:
+        raise SourceError(str(error)) from error
     if missing := [name for name in ARRAYS if name not in arrays]:
         raise SourceError(
             f"{path} has no {' and no '.join(missing)}; save it with np.savez(file, states=..., "

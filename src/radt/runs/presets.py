@@ -97,7 +97,8 @@ COLLECT: dict[str, dict[str, Any]] = {  # by source and budget; the rest is the 
             "n_epochs": 1,
         },
     },
-    "noisy-expert": {"smoke": {"tasks": 5, "episodes": 10}},
+    **{name: {"smoke": {"tasks": 5, "episodes": 10}} for name in ("expert", "noisy-expert")},
+    "sb3": {"smoke": {"tasks": 5, "transitions": 512, "parts": 1}},
 }
 
 ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
@@ -187,12 +188,20 @@ def _said(name: str, layers: Sequence[Layer], default: Any) -> Any:
 def collect_layers(env: str, source: str, budget: str) -> list[Layer]:
     """Return the layers of a source's options; what a suite says of one budget is uppermost."""
     suite = SUITES[env]
+    usual, own = asdict(SOURCES[source].usual(suite)), COLLECT.get(source, {}).get(budget, {})
     fitting = [r for r in recipes_of(suite) if r.fits(budget, "", "", source)]
     always, at_budget = (
-        [recipe.values.get("collect", {}) for recipe in fitting if bool(recipe.budgets) is of_one]
+        [
+            {
+                name: value
+                for name, value in recipe.values.get("collect", {}).items()
+                if name in usual
+            }
+            for recipe in fitting
+            if bool(recipe.budgets) is of_one
+        ]
         for of_one in (False, True)
     )
-    usual, own = asdict(SOURCES[source].usual(suite)), COLLECT.get(source, {}).get(budget, {})
     parts = [(f"environment {env}", part) for part in (usual, *always)]
     parts += [(f"budget {budget}", own)]
     parts += [(f"environment {env}", part) for part in at_budget]
