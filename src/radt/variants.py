@@ -48,8 +48,8 @@ class Variant:
             )
         if said := {*NOT_OF_A_ROW} & {*self.overrides, *self.below_paper}:
             raise VariantError(
-                f"the row {self.label} cannot change {', '.join(sorted(said))}: all rows of a table "
-                "have it in common; take it out"
+                f"the row {self.label} cannot change {', '.join(sorted(said))}, which all rows of "
+                "a table have in common; take it out"
             )
 
 
