@@ -12,8 +12,8 @@ import pytest
 from radt.agent import Agent, Target
 from radt.data import Dataset
 from radt.envs.dark_room import DarkRoomSuite
-from radt.envs.suite import SUITES
-from radt.runs.evaluate import trials_of
+from radt.envs.suite import SUITES, Scoring
+from radt.runs.evaluate import scoring_record, trials_of
 from radt.runs.provenance import Stopwatch
 from radt.runs.run import Run, collect, dataset_path, target_of
 from radt.runs.train import train_run
@@ -70,3 +70,16 @@ def test_a_named_split_can_be_evaluated(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(type(suite), "splits", {"far": (3,)}, raising=False)
     assert trials_of(run, "far").tasks == (3,)
     assert trials_of(run, "eval") == replace(trials_of(run), title="evaluate on eval")
+
+
+def test_a_suite_says_how_returns_are_normalised(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = aiming(monkeypatch, tmp_path, {})
+    assert scoring_record(trials_of(run)) is None
+    low, high = ({task: end for task in TOY_GRID.eval_tasks} for end in (1.0, 9.0))
+    scoring = Scoring("data-normalised", low, high)
+    monkeypatch.setattr(type(run.suite), "scoring", scoring, raising=False)
+    count = len(TOY_GRID.eval_tasks)
+    told = {"kind": "data-normalised", "low": [1.0] * count, "high": [9.0] * count}
+    assert scoring_record(trials_of(run)) == told

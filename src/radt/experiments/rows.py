@@ -18,6 +18,7 @@ from radt.metrics import (
     estimate,
     improvement,
     late_score,
+    normalised_score,
     return_after_success,
     solved_by,
 )
@@ -129,13 +130,17 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
         for name in first.get("controls") or {}
         if all(name in part["controls"] for part in parts)
     }
+    returns = np.array([part["returns"] for part in parts], dtype=np.float64)
     row = scored(
-        np.array([part["returns"] for part in parts], dtype=np.float64),
+        returns,
         first["tasks"],
         mean_or_none(first["optimum"]),
         controls.get(ERASED),
         success_above(first),
     )
+    if scoring := first.get("scoring"):
+        ends = (np.array(scoring[end], dtype=np.float64) for end in ("low", "high"))
+        row["normalised"] = float(normalised_score(returns, *ends).mean())
     return named, {**row, "controls": {n: control_row(found) for n, found in controls.items()}}
 
 

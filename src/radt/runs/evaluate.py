@@ -22,7 +22,7 @@ from radt.costs import count_parameters
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
 from radt.data.stats import mean_and_best
-from radt.envs.suite import SUITES, splits_of, success_threshold
+from radt.envs.suite import SUITES, scoring_of, splits_of, success_threshold
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
 from radt.metrics import late_score, return_after_success, solved_by
@@ -181,6 +181,7 @@ def result_record(trials: Trials, told: Mapping[str, Any]) -> dict[str, Any]:
         "first_reward": told["first_reward"],
         "optimum": optima(trials),
         "score": float(late_score(returns).mean()),
+        "scoring": scoring_record(trials),
         "solved_above": above,
         "solved_by": None if above is None else solved_by(returns, above).tolist(),
         "return_after_success": None if np.isnan(later) else later,
@@ -188,6 +189,15 @@ def result_record(trials: Trials, told: Mapping[str, Any]) -> dict[str, Any]:
         "code_version": code_version(),
         "machine": machine(),
     }
+
+
+def scoring_record(trials: Trials) -> dict[str, Any] | None:
+    """Say between which returns of each task a score is normalised; None: it is not."""
+    scoring = scoring_of(trials.suite)
+    if not all(task in scoring.low and task in scoring.high for task in trials.tasks):
+        return None
+    low, high = ([ends[task] for task in trials.tasks] for ends in (scoring.low, scoring.high))
+    return {"kind": scoring.kind, "low": low, "high": high}
 
 
 def optima(trials: Trials) -> list[float | None]:
