@@ -98,7 +98,8 @@ def test_every_rule_and_control_is_in_the_record(
     phases = {
         json.loads(line)["phase"] for line in (run.out / "log.jsonl").read_text().splitlines()
     }
-    assert {"evaluate", "evaluate erased", "evaluate paper", "evaluate paper erased"} <= phases
+    told = {"evaluate", "evaluate erased"} | {f"evaluate {name}" for name in rules}
+    assert told | {f"evaluate {name} erased" for name in rules} <= phases
 
 
 def rolled_out(run: Run, rule: str) -> list[list[float]]:
