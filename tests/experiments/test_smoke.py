@@ -50,6 +50,19 @@ def test_one_of_each_kind(name: str, place: Path, capsys: pytest.CaptureFixture[
     assert (plan["state"], plan["hours"]) == ("published", 0.0)
 
 
+def test_finished_tries_that_a_killed_process_left_are_noted(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = place / "results" / "tuning.jsonl"
+    if not log.exists():
+        assert reproduce(place, "tuning") == 0
+    before = [json.loads(line)["label"] for line in log.read_text().splitlines()]
+    log.write_text(log.read_text().splitlines(keepends=True)[0])
+    assert reproduce(place, "tuning") == 0
+    capsys.readouterr()
+    assert [json.loads(line)["label"] for line in log.read_text().splitlines()] == before
+
+
 def test_the_kinds_are_all() -> None:
     named = {EXPERIMENTS[name].kind for name in ("slippery-room", "visits", "tuning", "maze-data")}
     assert {EXPERIMENTS[name].kind for name in EXPERIMENTS.names()} == named

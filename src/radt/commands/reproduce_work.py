@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from radt.experiments.reproduce import (
     weights_at,
     write_result,
 )
-from radt.experiments.tuning import note_try
+from radt.experiments.tuning import note_try, tried
 from radt.runs.compare import Comparison, Entry, State, entry
 from radt.runs.run import RESULT
 
@@ -76,15 +76,30 @@ class Worker:
             if one.state in TO_DO:
                 todo.setdefault(comparison.published, (comparison, []))[1].append(one)
         fresh: set[Path] = set()
+        if experiment.kind == "tune":
+            self._tune(experiment, todo.values())
+            return fresh
         for comparison, missing in todo.values():
             fresh |= self._run(comparison, missing)
             if experiment.kind == "compare" and fresh:
                 write_table(comparison)
-        if experiment.kind == "tune":
-            for folder in sorted(fresh):
-                note_try(self.where.results, json.loads((folder / RESULT).read_text()))
-            return set()
         return fresh
+
+    def _tune(
+        self, experiment: Experiment, todo: Iterable[tuple[Comparison, Sequence[Entry]]]
+    ) -> None:
+        """Try what was not tried yet; each score is on record before the next run begins."""
+        self._note_tries(experiment)  # of a process that was killed in between
+        for comparison, missing in todo:
+            for one in missing:
+                self._run(comparison, [one])
+                self._note_tries(experiment)
+
+    def _note_tries(self, experiment: Experiment) -> None:
+        for _, one in runs_of(experiment, self.where):
+            file = one.published / RESULT
+            if file.exists() and not tried(self.where.results, one.config):
+                note_try(self.where.results, json.loads(file.read_text()))
 
     def _run(self, comparison: Comparison, missing: Sequence[Entry]) -> set[Path]:
         news = work(comparison, missing, self.common, self.engine)
