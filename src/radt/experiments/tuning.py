@@ -75,7 +75,7 @@ def rows_tried(results: Path, config: RunConfig) -> list[Row]:
             "seeds": 1,
             "score": line["score"],
             "ci95": line.get("ci95_tasks"),
-            "improves": None,
+            "improves": _bought(line),
             "improves_ci95": None,
             "gain": line["improvement"],
             "normalised": None,
@@ -110,6 +110,12 @@ def note_try(results: Path, record: Record) -> dict[str, Any]:
     with (results / LOG).open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in told)
     return told[0]
+
+
+def _bought(line: Mapping[str, Any]) -> float | None:
+    """Return what memory bought a try; None where it was not erased."""
+    erased = (line.get("controls") or {}).get("erased")
+    return None if erased is None else round(line["score"] - erased, 2)
 
 
 def _scores(parts: Mapping[str, Record]) -> dict[str, float]:
