@@ -5,7 +5,7 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed-by-make
-EXTRAS := faiss,minari,tensorboard,lm,server,view,dev
+EXTRAS := faiss,minari,tensorboard,lm,server,view,control,dev
 # What only the long batteries need: Ray takes 240 MB.
 FULL_STAMP := .venv/.installed-for-test-full
 FULL_EXTRAS := ray
@@ -35,7 +35,7 @@ browser:  # for the tests of the viewer: installed as root, otherwise only looke
 	@scripts/browser.sh
 
 run: setup  ## the main job: collect, train, evaluate and report on Dark-Room 10x10
-	$(BIN)/radt run dark-room-10x10 --method ra-dt+ --budget laptop --seed 0 --out runs/dark-room-10x10
+	$(BIN)/radt run dark-room-10x10 --method ra-dt-tuned --budget laptop --seed 0 --out runs/dark-room-10x10
 
 demo: setup  ## the trained agent at work in the terminal, without training
 	$(BIN)/radt demo

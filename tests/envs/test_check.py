@@ -153,12 +153,17 @@ def test_an_environment_that_raises_fails_its_checks() -> None:
 
 def test_recipes_name_options_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     class Suite(ToySuite):
-        recipes = (Recipe({"learn": {"updates": 1, "upddates": 2}, "options": {"no": {"w": 1}}}),)
+        recipes = (
+            Recipe({"learn": {"updates": 1, "upddates": 2}, "options": {"no": {"w": 1}}}),
+            Recipe({"collect": {"settings": {"gamma": 0.9}, "setings": {"gamma": 0.9}}}),
+        )
 
     monkeypatch.setitem(SUITES._items, "toy-reach", other(Suite))
     said = " ".join(unknown_in_recipes(SUITES["toy-reach"]))
     assert "learn.upddates" in said
     assert "options.no.w" in said
+    assert "collect.setings.gamma" in said
+    assert "collect.settings" not in said  # which the algorithm itself knows
     assert "learn.updates," not in said
 
 

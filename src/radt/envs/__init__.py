@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gymnasium as gym
 
-from radt.envs import grid_recipes
+from radt.envs import dm_control, grid_recipes, meta_world
 from radt.envs.dark_room import DarkRoomSuite, Room
 from radt.envs.key_door import KeyDoorSuite, KeyRoom
 from radt.envs.maze_runner import MazeRunnerSuite
+from radt.envs.point_robot import PointRobotSuite
 from radt.envs.suite import SUITES, TaskSuite
 
 TARGETS = {(10, 10): (90.0, 5.0), (20, 20): (370.0, 10.0), (40, 20): (500.0, 10.0)}  # the paper's
@@ -37,11 +38,21 @@ KEY_DOORS = tuple(
 )
 
 MAZES = (MazeRunnerSuite(),)
+POINT_ROBOTS = tuple(
+    PointRobotSuite(
+        f"point-robot{'-visible' if visible else ''}{'' if random_start else '-fixed-start'}",
+        visible,
+        random_start,
+    )
+    for visible in (False, True)
+    for random_start in (True, False)
+)
+ROBOTS = (meta_world.MetaWorldSuite(), dm_control.DMControlSuite())
 
 
 def register_envs() -> None:
     """Make the suites and the Gymnasium ids known; calling it again changes nothing."""
-    suites: tuple[TaskSuite, ...] = (*DARK_ROOMS, *KEY_DOORS, *MAZES)
+    suites: tuple[TaskSuite, ...] = (*DARK_ROOMS, *KEY_DOORS, *MAZES, *POINT_ROBOTS, *ROBOTS)
     for suite in suites:
         SUITES.register(suite.name, suite)
     for width, height in TARGETS:
@@ -49,6 +60,11 @@ def register_envs() -> None:
         _register(f"radt/DarkRoom-{width}x{height}-v0", "dark_room:DarkRoom", size)
         _register(f"radt/DarkKeyDoor-{width}x{height}-v0", "key_door:KeyDoor", size)
     _register("radt/MazeRunner-15x15-v0", "maze_runner:MazeRunner", {})
+    _register("radt/PointRobot-v0", "point_robot:PointRobot", {})
+    for task, name in enumerate(meta_world.NAMES):
+        _register(f"radt/MetaWorld-{name}-v0", "meta_world:MetaWorld", {"task": task})
+    for task, name in enumerate(dm_control.NAMES):
+        _register(f"radt/DMControl-{name}-v0", "dm_control:DMControl", {"task": task})
 
 
 def _register(name: str, single: str, size: dict[str, int]) -> None:
@@ -64,11 +80,14 @@ __all__ = [
     "DARK_ROOMS",
     "KEY_DOORS",
     "MAZES",
+    "POINT_ROBOTS",
+    "ROBOTS",
     "SUITES",
     "DarkRoomSuite",
     "KeyDoorSuite",
     "KeyRoom",
     "MazeRunnerSuite",
+    "PointRobotSuite",
     "Room",
     "TaskSuite",
     "register_envs",

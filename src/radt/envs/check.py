@@ -8,9 +8,10 @@ wrong often, not what goes wrong rarely.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -22,7 +23,9 @@ from radt.envs.suite import TaskSuite, scoring_of, splits_of, task_targets_of
 
 EPISODES = 2  # of a task that is played
 FEW = 3  # tasks that are played
+RESULTS = ("observations", "rewards", "terminated", "truncated")  # of a vector environment
 Problems = Iterator[str]
+Step = tuple[Any, float, bool]  # state, reward, whether the episode is over
 Check = Callable[[TaskSuite], Problems]
 
 
@@ -167,18 +170,28 @@ def _actions(suite: TaskSuite, task: int, space: gym.Space[Any]) -> Problems:
         )
 
 
+def play(suite: TaskSuite, env: gym.Env[Any, Any], seed: int) -> Iterator[list[Step]]:
+    """Play some episodes with random actions, cut off at the horizon; the first step is a reset."""
+    rng = np.random.default_rng(seed)
+    for episode in range(EPISODES):
+        state, _ = env.reset(seed=seed if episode == 0 else None)
+        steps: list[Step] = [(state, 0.0, False)]
+        while len(steps) <= suite.spaces.horizon and not steps[-1][2]:
+            state, reward, *ends, _ = env.step(suite.spaces.action.sample(1, rng)[0])
+            steps.append((state, float(reward), any(ends)))
+        yield steps
+    env.close()
+
+
 def values_are_in_bounds(suite: TaskSuite) -> Problems:
     """Every observation lies in the declared space, and every reward is a finite number."""
     for task in played(suite):
         env = suite.make(task)
-        for step, (state, reward) in enumerate(_walk(suite, env, task)):
-            if (wrong := _state_problem(env.observation_space, state)) is not None:
-                yield f"task {task}, step {step}: {wrong}"
-                break
-            if not math.isfinite(float(reward)):
-                yield f"task {task}, step {step}: the reward is {reward}; let it be finite"
-                break
-        env.close()
+        for state, reward, _ in (step for steps in play(suite, env, 0) for step in steps):
+            if wrong := _state_problem(env.observation_space, state):
+                yield f"task {task}: {wrong}"
+            if not math.isfinite(reward):
+                yield f"task {task}: the reward is {reward}; let it be finite"
 
 
 def _state_problem(space: gym.Space[Any], state: Any) -> str | None:
@@ -189,85 +202,34 @@ def _state_problem(space: gym.Space[Any], state: Any) -> str | None:
             f"{space.dtype}{list(space.shape or ())}; return what the space says"
         )
     if value.dtype.kind == "f" and not np.isfinite(value).all():
-        return f"the observation {value.tolist()} is not finite; replace NaN and infinity"
+        return "an observation is not finite; replace NaN and infinity"
     if not space.contains(state):
-        outside = np.argwhere((value < getattr(space, "low", -np.inf)) | ~np.isfinite(value))
-        place = outside[0].tolist() if len(outside) else "some coordinate"
-        return f"an observation leaves {space} at {place}; widen the space or mend the state"
+        return f"an observation leaves {space}; widen the space or mend the state"
     return None
-
-
-def _step(suite: TaskSuite, env: gym.Env[Any, Any], rng: np.random.Generator) -> Any:
-    """Take a random action."""
-    return env.step(suite.spaces.action.sample(1, rng)[0])
-
-
-def _walk(suite: TaskSuite, env: gym.Env[Any, Any], task: int) -> Iterator[tuple[Any, Any]]:
-    """Yield the observations and rewards of some episodes, cut off at the horizon."""
-    rng = np.random.default_rng([0, task])
-    for seed in range(EPISODES):
-        state, _ = env.reset(seed=seed)
-        yield state, 0.0
-        for _ in range(suite.spaces.horizon):
-            state, reward, terminated, truncated, _ = env.step(
-                suite.spaces.action.sample(1, rng)[0]
-            )
-            yield state, reward
-            if terminated or truncated:
-                break
 
 
 def episodes_end_by_the_horizon(suite: TaskSuite) -> Problems:
     """No episode is longer than the horizon, and its last step reports the end."""
+    horizon = suite.spaces.horizon
     for task in played(suite):
-        yield from horizon_problems(suite, task)
-
-
-def horizon_problems(suite: TaskSuite, task: int) -> Problems:
-    """The same of one task."""
-    rng, env, horizon = np.random.default_rng(0), suite.make(task), suite.spaces.horizon
-    for seed in range(EPISODES):
-        env.reset(seed=seed)
-        over = False
-        for _ in range(horizon):
-            *_, terminated, truncated, _ = _step(suite, env, rng)
-            if over := bool(terminated or truncated):
-                break
-        if not over:
+        if not all(steps[-1][2] for steps in play(suite, suite.make(task), 0)):
             yield (
                 f"task {task}: an episode goes on after spaces.horizon = {horizon} steps; return "
                 "truncated=True there (gymnasium.wrappers.TimeLimit), or declare a longer horizon"
             )
-            break
-    env.close()
 
 
 def seeds_reproduce(suite: TaskSuite) -> Problems:
     """The same seed and actions give the same episodes."""
     for task in played(suite):
-        if not is_reproducible(suite, task, seed=0):
+        first, second = (list(chain(*play(suite, suite.make(task), 0))) for _ in range(2))
+        pairs = zip(first, second, strict=False)
+        same = [np.array_equal(a[0], b[0]) and a[1:] == b[1:] for a, b in pairs]
+        if len(first) != len(second) or not all(same):
             yield (
                 f"task {task}: the same seed and actions gave two different episodes; draw all "
                 "that is random from self.np_random, and call super().reset(seed=seed)"
             )
-
-
-def is_reproducible(suite: TaskSuite, task: int, seed: int, steps: int = 200) -> bool:
-    """Play the same twice, over as many episodes as it takes, and compare."""
-    first, second = (_play(suite, task, seed, steps) for _ in range(2))
-    return first == second
-
-
-def _play(suite: TaskSuite, task: int, seed: int, steps: int) -> list[Any]:
-    rng, env = np.random.default_rng(seed), suite.make(task)
-    log: list[Any] = [np.asarray(env.reset(seed=seed)[0]).tobytes()]
-    for _ in range(steps):
-        state, reward, terminated, truncated, _ = _step(suite, env, rng)
-        log.append((np.asarray(state).tobytes(), float(reward), bool(terminated), bool(truncated)))
-        if terminated or truncated:
-            log.append(np.asarray(env.reset()[0]).tobytes())
-    env.close()
-    return log
 
 
 def autoreset_is_declared(suite: TaskSuite) -> Problems:
@@ -293,17 +255,16 @@ def vector_equals_single(suite: TaskSuite) -> Problems:
     single: SyncVectorEnv[Any, Any] = SyncVectorEnv(makers, autoreset_mode=mode)
     rng = np.random.default_rng(0)
     results: tuple[Any, Any] = ours.reset(seed=7)[:1], single.reset(seed=7)[:1]
-    names: tuple[str, ...] = ("observations",)
     over = np.zeros(len(tasks), bool)
     for step in range(2 * suite.spaces.horizon + 3):
-        if (wrong := _difference(names, *results, tasks)) is not None:
+        pairs = zip(RESULTS, *results, strict=False)  # a reset has observations only
+        if wrong := [name for name, one, other in pairs if not np.array_equal(one, other)]:
             yield (
-                f"after {step} steps the vector environment has other {wrong} than single ones "
+                f"after {step} steps the vector environment has other {wrong[0]} than single ones "
                 f"with autoreset mode {mode.name}; build it as "
                 "SyncVectorEnv([partial(suite.make, task) for task in tasks])"
             )
             break
-        names = ("observations", "rewards", "terminated", "truncated")
         if mode is AutoresetMode.DISABLED and over.any():
             for env in (ours, single):
                 env.reset(options={"reset_mask": over.copy()})
@@ -312,23 +273,6 @@ def vector_equals_single(suite: TaskSuite) -> Problems:
         over = np.logical_or(results[1][2], results[1][3])
     ours.close()
     single.close()
-
-
-def _difference(
-    names: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any], tasks: Sequence[int]
-) -> str | None:
-    for name, one, other in zip(names, ours, theirs, strict=True):
-        left, right = np.asarray(one), np.asarray(other)
-        if left.shape != right.shape:
-            return f"{name} ({left.shape}, not {right.shape})"
-        unequal = [task for task, a, b in zip(tasks, left, right, strict=True) if not _same(a, b)]
-        if unequal:
-            return f"{name} of task {unequal[0]}"
-    return None
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(np.array_equal(one, other))
 
 
 def returns_are_described(suite: TaskSuite) -> Problems:
@@ -346,7 +290,9 @@ def returns_are_described(suite: TaskSuite) -> Problems:
         best = suite.optimal_return(task)
         if best is not None and not _is_finite(best):
             yield f"optimal_return({task}) is {best!r}; give a finite number, or None"
-        earned, lowest = min(_earned(suite, task)), suite.spaces.lowest_return
+        played_out = play(suite, suite.make(task), 0)
+        earned = min(sum(reward for _, reward, _ in steps) for steps in played_out)
+        lowest = suite.spaces.lowest_return
         if earned < lowest - 1e-6:
             yield (
                 f"task {task}: random actions earned {earned:g}, less than "
@@ -356,22 +302,6 @@ def returns_are_described(suite: TaskSuite) -> Problems:
     scoring = scoring_of(suite)
     if scoring.kind.endswith("normalised") and not {*suite.eval_tasks} <= {*scoring.high}:
         yield f"scoring is {scoring.kind}, but names no high of every task; add low and high"
-
-
-def _earned(suite: TaskSuite, task: int) -> list[float]:
-    """Return what random actions earn in some episodes."""
-    rng, env, earned = np.random.default_rng([1, task]), suite.make(task), []
-    for seed in range(EPISODES):
-        env.reset(seed=seed)
-        total = 0.0
-        for _ in range(suite.spaces.horizon):
-            _, reward, terminated, truncated, _ = _step(suite, env, rng)
-            total += float(reward)
-            if terminated or truncated:
-                break
-        earned.append(total)
-    env.close()
-    return earned
 
 
 def _is_whole(value: Any) -> bool:

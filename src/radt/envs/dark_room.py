@@ -219,26 +219,11 @@ class PickedRoom(Room):
         return np.array([self.goal_cell])
 
 
-class DarkRoom(GridEnv):
-    """One task of a dark room: see (row, column), earn 1 with each step that ends on the goal."""
-
-    room: Room
-
-    def __init__(
-        self, task: int = 0, room: Room | None = None, render_mode: str | None = None, **rules: Any
-    ) -> None:
-        """Build the room of `task`; `rules` change fields of `room`, e.g. `slip=0.1`."""
-        super().__init__(task, replace(room or Room(), **rules), render_mode)
-        self._goal = self.room.goal(task)
-
-    def _earn(self) -> float:
-        return float(self._cell == self._goal)
-
-
 class DarkRoomVec(GridVec):
     """Many tasks of a dark room at once, one slot each."""
 
     room: Room
+    rules: ClassVar[type[Room]] = Room
 
     def __init__(
         self,
@@ -249,21 +234,33 @@ class DarkRoomVec(GridVec):
         **rules: Any,
     ) -> None:
         """Build a slot for each of `tasks`; `rules` change fields of `room`, e.g. `slip=0.1`."""
-        super().__init__(tasks, replace(room or Room(), **rules), autoreset_mode, num_envs)
-        self._goals = self.room.goals_of(self.tasks)
+        super().__init__(tasks, replace(room or self.rules(), **rules), autoreset_mode, num_envs)
+        self.goals = self.room.goals_of(self.tasks)
 
     def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
-        return np.asarray(self._cells == self._goals, np.float64)
+        return np.asarray(self._cells == self.goals, np.float64)
 
     @cached_property
     def _ways(self) -> NDArray[np.int64]:
         """The best action of each slot in each cell, as if its episode had just begun."""
         room, cells = self.room, self.room.observations
-        return np.stack([room.optimal_actions(g, cells, room.horizon) for g in self._goals])
+        return np.stack([room.optimal_actions(g, cells, room.horizon) for g in self.goals])
 
     def optimal_actions(self) -> NDArray[np.int64]:
         """Return a best action for each slot from where it stands, [N]."""
         return np.asarray(self._ways[self._slots, self._cells])
+
+
+class DarkRoom(GridEnv):
+    """One task of a dark room: see (row, column), earn 1 with each step that ends on the goal."""
+
+    many: ClassVar[type[DarkRoomVec]] = DarkRoomVec
+
+    def __init__(
+        self, task: int = 0, room: Room | None = None, render_mode: str | None = None, **rules: Any
+    ) -> None:
+        """Build the room of `task`; `rules` change fields of `room`, e.g. `slip=0.1`."""
+        super().__init__(self.many([task], room, AutoresetMode.DISABLED, **rules), render_mode)
 
 
 @dataclass(frozen=True)
@@ -280,6 +277,7 @@ class DarkRoomSuite:
 
     pickable: ClassVar[tuple[str, ...]] = ("goal",)  # what one can put into a cell by hand
     picked_room: ClassVar[type[Room]] = PickedRoom
+    single: ClassVar[type[DarkRoom]] = DarkRoom
 
     @cached_property
     def spaces(self) -> TaskSpaces:
@@ -294,13 +292,13 @@ class DarkRoomSuite:
 
     def make(self, task: int, render_mode: str | None = None) -> GridEnv:
         """Build one environment."""
-        return DarkRoom(task, self.room, render_mode)
+        return self.single(task, self.room, render_mode)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> GridVec:
         """Build all `tasks` as one vector environment, one slot each."""
-        return DarkRoomVec(tasks, self.room, autoreset_mode)
+        return self.single.many(tasks, self.room, autoreset_mode)
 
     def optimal_return(self, task: int) -> float:
         """Return the best expected return of one episode."""

@@ -1,7 +1,7 @@
 """What all grids share: seeds, moves, ends, autoreset and rendering, for one task or many.
 
 A grid says in small methods what a step earns, what is hidden and when a task is done; everything
-else is here. `GridEnv` plays one task and `GridVec` many at once, both by the rules of a `World`.
+else is here. `GridVec` plays many tasks at once by the rules of a `World`, `GridEnv` one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from radt.envs.render import GridView, draw_grid, print_grid
+from radt.envs.render import Cell, GridView, draw_grid, print_grid
 
 Mask = NDArray[np.bool_]  # [N] slots
 Observations = NDArray[Any]  # (row, column) in the last axis, and what a world shows beside it
@@ -58,101 +58,10 @@ class World(Protocol):
         """Draw an episode's start cell and, for each step, the action forced by a slip or -1."""
 
 
-class GridEnv(gym.Env[Observations, np.int64]):
-    """One task of a grid."""
-
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 12}  # noqa: RUF012
-
-    _goal: int  # the cell that pays
-
-    def __init__(self, task: int, room: World, render_mode: str | None) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode is 'rgb_array', 'ansi' or None, not {render_mode!r}")
-        self.room, self.task, self.render_mode = room, task, render_mode
-        self.observation_space, self.action_space = _spaces(room)
-        self._cell = -1
-        self._elapsed = room.horizon  # no episode has begun
-        self._forced = np.zeros(0, np.int8)
-        self._trail: list[int] = []
-        self._earned = 0.0
-
-    def _earn(self) -> float:
-        """Return what the step that led to the present cell earns, and note what is hidden."""
-        raise NotImplementedError
-
-    def _hide(self, new_life: bool) -> None:
-        """Make what is hidden ready for an episode; a seed begins a new life."""
-
-    def _is_done(self) -> bool:
-        """Say whether nothing is left to earn, so that the episode ends before its horizon."""
-        return False
-
-    def _place(self) -> int:
-        """Return the row of `room.observations` that is seen now."""
-        return self._cell
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observations, dict[str, Any]]:
-        """Begin an episode."""
-        super().reset(seed=seed)
-        self._hide(new_life=seed is not None)
-        self._cell, self._forced = self.room.begin(self.np_random)
-        self._elapsed, self._earned = 0, 0.0
-        self._trail = [self._cell]
-        return self.room.observations[self._place()].copy(), {}
-
-    def step(
-        self, action: np.int64 | int
-    ) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
-        """Move, and be paid for where it led."""
-        room = self.room
-        if self._elapsed >= room.horizon:
-            raise ResetNeeded("the episode is over or has not begun; call reset() first")
-        _check_actions(np.asarray(action), (), room.actions)
-        forced = int(self._forced[self._elapsed])
-        self._cell = int(room.moves[self._cell, action if forced < 0 else forced])
-        self._elapsed += 1
-        self._trail.append(self._cell)
-        reward = self._earn()
-        self._earned += reward
-        done = self._is_done()
-        over = self._elapsed == room.horizon
-        ends = (done or over, False) if room.end == "terminated" else (done, over and not done)
-        if done:
-            self._elapsed = room.horizon  # no step is left
-        return room.observations[self._place()].copy(), reward, *ends, {}
-
-    def render(self) -> Any:
-        """Return the picture or the text that `render_mode` asks for."""
-        if self.render_mode is None:
-            gym.logger.warn("nothing to render: pass render_mode='rgb_array' or 'ansi'")
-            return None
-        if not self._trail:
-            raise ResetNeeded("there is nothing to render yet; call reset() first")
-        view = self.view()
-        return draw_grid(view) if self.render_mode == "rgb_array" else print_grid(view)
-
-    def view(self) -> GridView:
-        """Describe the present moment for rendering."""
-        room = self.room
-        trail = tuple(divmod(cell, room.width) for cell in self._trail)
-        when = f"task {self.task}  step {len(trail) - 1}/{room.horizon}"
-        return GridView(
-            width=room.width,
-            height=len(room.moves) // room.width,
-            agent=trail[-1],
-            goal=divmod(self._goal, room.width),
-            start=trail[0],
-            trail=trail,
-            caption=f"{when}  return {self._earned:.0f}",
-        )
-
-
 class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
     """Many tasks of a grid at once, one slot each, in NumPy."""
 
-    _goals: NDArray[np.int64]  # [N] the cells that pay
+    goals: NDArray[np.int64]  # [N] the cells that pay, or the first of them
 
     def __init__(
         self,
@@ -208,7 +117,7 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
         options: dict[str, Any] | None = None,
     ) -> tuple[Observations, dict[str, Any]]:
         """Begin an episode in every slot, or in those of `options["reset_mask"]`."""
-        mask = _reset_mask(options, self.num_envs)
+        mask = reset_mask(options, self.num_envs)
         self._seed(seed, mask)
         self._begin(mask)
         self._was_reset = True
@@ -270,6 +179,10 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
         self._over = self._over & ~mask
         self._until_end = self.room.horizon - int(self._elapsed.max())
 
+    def cell(self, slot: int) -> Cell:
+        """Return the (row, column) in which a slot stands."""
+        return divmod(int(self._cells[slot]), self.room.width)
+
     def _check_autoreset(self) -> None:
         """Refuse to step slots that the caller has to reset."""
         if not self._was_reset or self.autoreset_mode is AutoresetMode.DISABLED:
@@ -295,6 +208,65 @@ class GridVec(VectorEnv[Observations, NDArray[np.integer[Any]], NDArray[Any]]):
                     self._streams[slot] = seeding.np_random(own)[0]
 
 
+class GridEnv(gym.Env[Observations, np.int64]):
+    """One task of a grid: a vector environment of one slot, and how it looks."""
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 12}  # noqa: RUF012
+
+    def __init__(self, slot: GridVec, render_mode: str | None) -> None:
+        """Show the one slot of a vector environment whose autoreset is disabled."""
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode is 'rgb_array', 'ansi' or None, not {render_mode!r}")
+        self._slot, self.room, self.render_mode = slot, slot.room, render_mode
+        (self.task,) = slot.tasks
+        self.observation_space = slot.single_observation_space
+        self.action_space = slot.single_action_space
+        self._trail: list[Cell] = []
+        self._earned = 0.0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        observations, _ = self._slot.reset(seed=[seed])
+        self._trail, self._earned = [self._slot.cell(0)], 0.0
+        return observations[0], {}
+
+    def step(
+        self, action: np.int64 | int
+    ) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
+        """Move, and be paid for where it led."""
+        seen, earned, terminated, truncated, _ = self._slot.step(np.asarray(action)[None])
+        self._trail.append(self._slot.cell(0))
+        self._earned += earned[0]
+        return seen[0], float(earned[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    def render(self) -> Any:
+        """Return the picture or the text that `render_mode` asks for."""
+        if self.render_mode is None:
+            gym.logger.warn("nothing to render: pass render_mode='rgb_array' or 'ansi'")
+            return None
+        if not self._trail:
+            raise ResetNeeded("there is nothing to render yet; call reset() first")
+        view = self.view()
+        return draw_grid(view) if self.render_mode == "rgb_array" else print_grid(view)
+
+    def view(self) -> GridView:
+        """Describe the present moment for rendering."""
+        room, trail = self.room, tuple(self._trail)
+        when = f"task {self.task}  step {len(trail) - 1}/{room.horizon}"
+        return GridView(
+            width=room.width,
+            height=len(room.moves) // room.width,
+            agent=trail[-1],
+            goal=divmod(int(self._slot.goals[0]), room.width),
+            start=trail[0],
+            trail=trail,
+            caption=f"{when}  return {self._earned:.0f}",
+        )
+
+
 def _spaces(room: World) -> tuple[gym.spaces.Space[Any], gym.spaces.Discrete]:
     """Return the observation space and the action space of one task."""
     seen = room.observations  # [places, coordinates]
@@ -311,7 +283,7 @@ def _check_actions(actions: NDArray[Any], shape: tuple[int, ...], known: tuple[s
         raise ValueError(f"expected integers {names} of shape {shape}, got {actions!r}")
 
 
-def _reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
+def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
     """Read which slots to reset: all, unless a mask is given."""
     if options is None or "reset_mask" not in options:
         return np.ones(num_envs, np.bool_)

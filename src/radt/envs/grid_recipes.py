@@ -23,6 +23,7 @@ PPO_20X20 = Recipe({"collect": {"n_epochs": 30}}, source="ppo")
 PPO_40X20 = Recipe(
     {"collect": {"n_epochs": 30, "ent_coef": 0.1, "transitions": 200_000}}, source="ppo"
 )
+MIN_LENGTH = Recipe({"options": {"training": {"min_length": 10}}})  # Dark-Room and Key-Door only
 SMALL_BATCH = {"learn": {"batch_size": 32}}
 EPISODE_PAIRS = ("ad", "dpt")  # read two whole episodes at once
 
@@ -77,12 +78,12 @@ def long_room(width: int, one_goal: bool) -> tuple[Recipe, ...]:
 
 def dark_room(width: int) -> tuple[Recipe, ...]:
     """Return the recipes of Dark-Room by its width."""
-    return () if width == 10 else long_room(width, one_goal=True)
+    return (MIN_LENGTH, *(() if width == 10 else long_room(width, one_goal=True)))
 
 
 def key_door(width: int, persist: bool) -> tuple[Recipe, ...]:
     """Return the recipes of Key-Door by its width; a kept key is found once for all trials."""
-    sees = () if persist else (SEES_THE_KEY,)
+    sees = (MIN_LENGTH,) if persist else (MIN_LENGTH, SEES_THE_KEY)
     if width == 10:
         return (*sees, *(KEPT_KEY_10X10 if persist else KEY_DOOR_10X10))
     return (*sees, *long_room(width, one_goal=persist))

@@ -7,24 +7,24 @@ without the key, or, `cells` further on, the same cell with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from radt.envs.dark_room import (
+    DarkRoom,
     DarkRoomSuite,
+    DarkRoomVec,
     PickedRoom,
     Room,
     goal_cells,
     slippery_values,
     steps_until_on,
 )
-from radt.envs.grid import GridEnv, GridVec, Mask
+from radt.envs.grid import Mask
 from radt.envs.render import GridView
 
 KEY_SEED = 42  # the authors' seed of the keys; doors are where Dark-Room has its goals
@@ -126,74 +126,35 @@ class PickedKeyRoom(PickedRoom, KeyRoom):
         return np.array([self.key_cell])
 
 
-class KeyDoor(GridEnv):
-    """One task: earn 1 for taking the key, then 1 with each step that ends on the door."""
-
-    room: KeyRoom
-
-    def __init__(
-        self,
-        task: int = 0,
-        room: KeyRoom | None = None,
-        render_mode: str | None = None,
-        **rules: Any,
-    ) -> None:
-        """Build the room of `task`; `rules` change fields of `room`, e.g. `persist_key=True`."""
-        super().__init__(task, replace(room or KeyRoom(), **rules), render_mode)
-        self._goal, self._key = self.room.goal(task), self.room.key(task)
-        self._has_key = False
-
-    def _earn(self) -> float:
-        if self._has_key:
-            return float(self._cell == self._goal)
-        self._has_key = self._cell == self._key
-        return float(self._has_key)
-
-    def _hide(self, new_life: bool) -> None:
-        self._has_key &= self.room.persist_key and not new_life
-
-    def _place(self) -> int:
-        return self._cell + self.room.horizon * self._has_key
-
-    def view(self) -> GridView:
-        """Describe the present moment for rendering: the key is drawn until it is taken."""
-        key = None if self._has_key else divmod(self._key, self.room.width)
-        return replace(super().view(), key=key)
-
-
-class KeyDoorVec(GridVec):
+class KeyDoorVec(DarkRoomVec):
     """Many tasks at once, one slot each."""
 
     room: KeyRoom
+    rules: ClassVar[type[Room]] = KeyRoom
 
-    def __init__(
-        self,
-        tasks: Sequence[int] | None = None,
-        room: KeyRoom | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        num_envs: int = 1,
-        **rules: Any,
-    ) -> None:
-        """Build a slot for each of `tasks`; `rules` change fields of `room`."""
-        super().__init__(tasks, replace(room or KeyRoom(), **rules), autoreset_mode, num_envs)
-        self._goals = self.room.goals_of(self.tasks)
-        self._keys = self.room.keys[list(self.tasks)]  # [N]
-        self._has_key = np.zeros(self.num_envs, np.bool_)  # [N]
+    @cached_property
+    def has_key(self) -> Mask:
+        """Which slots hold their key, [N]."""
+        return np.zeros(self.num_envs, np.bool_)
+
+    @cached_property
+    def _keys(self) -> NDArray[np.int64]:
+        return self.room.keys[list(self.tasks)]  # [N]
 
     def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
-        taken = (self._cells == self._keys) & ~self._has_key
+        taken = (self._cells == self._keys) & ~self.has_key
         if anew is not None:
             taken &= ~anew  # the move of a slot that begins again does not count
-        paid = taken | (self._has_key & (self._cells == self._goals))
-        self._has_key |= taken
+        paid = taken | (self.has_key & (self._cells == self.goals))
+        self.has_key |= taken
         return np.asarray(paid, np.float64)
 
     def _hide(self, mask: Mask, new_life: bool) -> None:
         if new_life or not self.room.persist_key:
-            self._has_key[mask] = False
+            self.has_key[mask] = False
 
     def _places(self) -> NDArray[np.int64]:
-        return self._cells + self.room.horizon * self._has_key
+        return self._cells + self.room.horizon * self.has_key
 
     @cached_property
     def _ways(self) -> NDArray[np.int64]:
@@ -208,6 +169,19 @@ class KeyDoorVec(GridVec):
         return np.asarray(self._ways[self._slots, self._places()])
 
 
+class KeyDoor(DarkRoom):
+    """One task: earn 1 for taking the key, then 1 with each step that ends on the door."""
+
+    room: KeyRoom
+    many: ClassVar[type[DarkRoomVec]] = KeyDoorVec
+    _slot: KeyDoorVec
+
+    def view(self) -> GridView:
+        """Describe the present moment for rendering: the key is drawn until it is taken."""
+        key = divmod(self.room.key(self.task), self.room.width)
+        return replace(super().view(), key=None if self._slot.has_key[0] else key)
+
+
 @dataclass(frozen=True)
 class KeyDoorSuite(DarkRoomSuite):
     """The hundred pairs of key and door of one kind of room, as the authors split them."""
@@ -216,21 +190,12 @@ class KeyDoorSuite(DarkRoomSuite):
 
     pickable: ClassVar[tuple[str, ...]] = ("goal", "key")
     picked_room: ClassVar[type[Room]] = PickedKeyRoom
+    single: ClassVar[type[DarkRoom]] = KeyDoor
 
     @property
     def privileged(self) -> KeyDoorSuite:
         """The same tasks with the hidden has-key bit at the end of each state."""
         return replace(self, room=replace(self.room, show_key=True))
-
-    def make(self, task: int, render_mode: str | None = None) -> GridEnv:
-        """Build one environment."""
-        return KeyDoor(task, self.room, render_mode)
-
-    def make_vec(
-        self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
-    ) -> GridVec:
-        """Build all `tasks` as one vector environment, one slot each."""
-        return KeyDoorVec(tasks, self.room, autoreset_mode)
 
     def optimal_return(self, task: int) -> float:
         """Return the best expected return of one episode.

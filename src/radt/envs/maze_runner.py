@@ -38,53 +38,6 @@ UNSEEN = tuple(range(300, 320))
 CANDIDATES = (*range(300), *range(320, 1020))  # the paper's 300, and more of them
 
 
-class MazeRunner(GridEnv):
-    """One maze; see (row, column, free cells west, north, east, south) / 15."""
-
-    room: Maze
-
-    def __init__(self, task: int = 0, render_mode: str | None = None) -> None:
-        """Build the maze whose seed is `task`."""
-        super().__init__(task, build_maze(task), render_mode)
-        self._reached = 0  # goals of this episode
-
-    @property
-    def walls(self) -> NDArray[np.uint8]:
-        """The map of the maze, 1 for a wall."""
-        return self.room.walls  # [SIDE, SIDE]
-
-    @property
-    def goals(self) -> list[Cell]:
-        """The goals as (row, column), in the order in which they pay."""
-        return list(self.room.goals)
-
-    def _earn(self) -> float:
-        if self._cell != self._goal:
-            return 0.0
-        self._reached += 1
-        self._aim()
-        return 1.0
-
-    def _hide(self, new_life: bool) -> None:
-        self._reached = 0
-        self._aim()
-
-    def _aim(self) -> None:
-        """Let the next goal pay; after the last one nothing does."""
-        self._goal = -1 if self._is_done() else int(self.room.goal_cells[self._reached])
-
-    def _is_done(self) -> bool:
-        return self._reached == len(self.room.goals)
-
-    def shortest_tour(self) -> list[Cell]:
-        """Return the cells of a shortest path from the start over all goals in their order."""
-        return shortest_tour(self.room)
-
-    def view(self) -> GridView:
-        """Describe the present moment for rendering."""
-        return with_maze(super().view(), self.room, self._reached)
-
-
 class MazeRunnerVec(GridVec):
     """Many mazes at once, one slot each; cells are numbered through all slots."""
 
@@ -107,21 +60,22 @@ class MazeRunnerVec(GridVec):
         self._order = np.full((self.num_envs, MOST_GOALS + 1), -1)  # [N, goals], then no cell
         for slot, maze in enumerate(mazes):
             self._order[slot, : len(maze.goals)] = first[slot] + maze.goal_cells
+        self.goals = self._order[:, 0]
         self._goal_count = np.array([len(maze.goals) for maze in mazes])  # [N]
-        self._reached = np.zeros(self.num_envs, np.int64)  # [N] goals of this episode
+        self.reached = np.zeros(self.num_envs, np.int64)  # [N] goals of this episode
 
     def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
-        paid = self._cells == self._order[self._slots, self._reached]
+        paid = self._cells == self._order[self._slots, self.reached]
         if anew is not None:
             paid &= ~anew  # the move of a slot that begins again does not count
-        self._reached += paid
+        self.reached += paid
         return np.asarray(paid, np.float64)
 
     def _hide(self, mask: Mask, new_life: bool) -> None:
-        self._reached[mask] = 0
+        self.reached[mask] = 0
 
     def _done(self) -> Mask:
-        return np.asarray(self._reached == self._goal_count)
+        return np.asarray(self.reached == self._goal_count)
 
     @cached_property
     def _ways(self) -> NDArray[np.int8]:
@@ -136,7 +90,37 @@ class MazeRunnerVec(GridVec):
     def optimal_actions(self) -> NDArray[np.int64]:
         """Return the first step of a shortest path to the active goal for each slot, [N]."""
         here = self._cells - CELLS * self._slots
-        return np.asarray(self._ways[self._slots, self._reached, here], np.int64)
+        return np.asarray(self._ways[self._slots, self.reached, here], np.int64)
+
+
+class MazeRunner(GridEnv):
+    """One maze; see (row, column, free cells west, north, east, south) / 15."""
+
+    room: Maze
+    _slot: MazeRunnerVec
+
+    def __init__(self, task: int = 0, render_mode: str | None = None) -> None:
+        """Build the maze whose seed is `task`."""
+        super().__init__(MazeRunnerVec([task], AutoresetMode.DISABLED), render_mode)
+        self.room = build_maze(task)
+
+    @property
+    def walls(self) -> NDArray[np.uint8]:
+        """The map of the maze, 1 for a wall."""
+        return self.room.walls  # [SIDE, SIDE]
+
+    @property
+    def goals(self) -> list[Cell]:
+        """The goals as (row, column), in the order in which they pay."""
+        return list(self.room.goals)
+
+    def shortest_tour(self) -> list[Cell]:
+        """Return the cells of a shortest path from the start over all goals in their order."""
+        return shortest_tour(self.room)
+
+    def view(self) -> GridView:
+        """Describe the present moment for rendering."""
+        return with_maze(super().view(), self.room, int(self._slot.reached[0]))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ What else it can say of itself has defaults, so that a suite is as short as its 
 | `scoring`      | the return | how a return becomes a score                                   |
 | `task_targets` | none       | target returns by task as (mean, std), or `"data"`: the best   |
 |                |            | recorded return of the task, of unseen ones the mean of these  |
+| `for_data`     | itself     | the suite that data are collected in, if episodes begin        |
+|                |            | otherwise there                                                |
 
 Whether a trial can succeed, and from which return on, is `spaces.solved_above`.
 """
@@ -115,6 +117,12 @@ def recipes_of(suite: TaskSuite) -> tuple[Recipe, ...]:
 def source_of(suite: TaskSuite) -> str:
     """Name the data source of a suite, unless another one is asked for."""
     return str(getattr(suite, "source", "ppo"))
+
+
+def for_data(suite: TaskSuite) -> TaskSuite:
+    """Return the suite that data of a suite are collected in."""
+    found: TaskSuite = getattr(suite, "for_data", suite)
+    return found
 
 
 def splits_of(suite: TaskSuite) -> dict[str, tuple[int, ...]]:

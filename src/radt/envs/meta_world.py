@@ -1,0 +1,121 @@
+"""Meta-World: fifty tasks of a robot arm, 45 to learn from and five unseen (section 4.4, ML45).
+
+The state is the hand, the gripper and up to two objects, now and one step before. The goal is
+masked, as in the paper. All trials of a task begin with its objects and goal in one place; in
+training data every episode has its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from radt.envs import robot_recipes
+from radt.envs.control import ControlEnv, Floats, check_tasks
+from radt.envs.pools import PoolSuite, PoolVec, module, pool_name
+from radt.envs.reference_scores import META_WORLD
+from radt.envs.suite import Recipe
+from radt.spaces import ActionSpace, StateSpace, TaskSpaces
+
+HORIZON, WIDTH = 200, 39
+GOAL = slice(36, 39)  # of an observation: masked
+ML5 = ("bin-picking", "box-close", "hand-insert", "door-lock", "door-unlock")
+ML45 = tuple(name for name in sorted(META_WORLD) if name not in ML5)
+NAMES = (*ML45, *ML5)  # a task is a place here
+SPACES = TaskSpaces(
+    state=StateSpace("vector", (WIDTH,)),
+    action=ActionSpace("continuous", 4),
+    horizon=HORIZON,
+    return_scale=200.0,  # the authors'
+    reward_scale=200.0,
+)
+
+
+class MetaWorldVec(PoolVec):
+    """Many tasks at once, one slot each."""
+
+    def __init__(
+        self,
+        tasks: Sequence[int] | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        num_envs: int = 1,
+        task: int = 0,
+        same_start: bool = True,
+    ) -> None:
+        """Build `tasks`, or else `task` in `num_envs` slots, as `gymnasium.make_vec` asks for."""
+        tasks = [task] * num_envs if tasks is None else tasks
+        check_tasks(tasks, len(NAMES), "meta-world")
+        names = [f"MetaWorld/{pool_name(name)}-v3" for name in NAMES]
+        super().__init__(
+            tasks, names, SPACES, autoreset_mode, same_start, partially_observable=False
+        )
+        self._unmasked = np.zeros((self.num_envs, WIDTH))  # [N, WIDTH] as experts see it
+        self._experts: list[Any] = []
+
+    def _read(self, slot: int, observed: Any) -> Floats:
+        self._unmasked[slot] = observed[0]
+        state = observed[0].astype(np.float32)
+        state[GOAL] = 0.0
+        return np.asarray(state)
+
+    def _known(self, info: dict[str, Any]) -> dict[str, float]:
+        return {"success": float(info["success"][0])}
+
+    def optimal_actions(self) -> Floats:
+        """Ask the scripted policies of `metaworld`, which see the goal, [N, 4]."""
+        if not self._experts:
+            policies = module("metaworld.policies").ENV_POLICY_MAP
+            self._experts = [policies[f"{NAMES[task]}-v3"]() for task in self.tasks]
+        pairs = zip(self._experts, self._unmasked, strict=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that actions are to be clipped, as they are below
+            actions = [expert.get_action(seen) for expert, seen in pairs]
+        return np.asarray(np.clip(np.stack(actions), -1.0, 1.0), np.float32)
+
+
+class MetaWorld(ControlEnv):
+    """One task."""
+
+    def __init__(
+        self, task: int = 0, render_mode: str | None = None, same_start: bool = True
+    ) -> None:
+        super().__init__(MetaWorldVec([task], AutoresetMode.DISABLED, same_start=same_start))
+
+
+@dataclass(frozen=True)
+class MetaWorldSuite(PoolSuite):
+    """ML45 to learn from, ML5 to be tested on."""
+
+    names, reference = NAMES, META_WORLD
+
+    name: str = "meta-world"
+    same_start: bool = True  # every trial of a task begins alike
+    train_tasks: tuple[int, ...] = tuple(range(len(ML45)))
+    eval_tasks: tuple[int, ...] = tuple(range(len(ML45), len(NAMES)))
+    trials: int = 30
+    target_return: tuple[float, float] = (1500.0, 0.0)  # where there are no data to take it from
+    task_targets: str = "data"
+    spaces: TaskSpaces = SPACES
+    source: str = "expert"
+    recipes: tuple[Recipe, ...] = field(default=robot_recipes.META_WORLD, compare=False)
+
+    @property
+    def for_data(self) -> MetaWorldSuite:
+        """The same tasks, every episode with objects and goal in places of its own."""
+        return replace(self, same_start=False)
+
+    @property
+    def splits(self) -> dict[str, tuple[int, ...]]:
+        """All training tasks, to be evaluated on as the unseen ones are."""
+        return {"ml45": self.train_tasks}
+
+    def make_vec(
+        self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    ) -> MetaWorldVec:
+        """Build all `tasks` as one vector environment, one slot each."""
+        return MetaWorldVec(tasks, autoreset_mode, same_start=self.same_start)

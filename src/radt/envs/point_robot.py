@@ -1,0 +1,176 @@
+"""Point robot: find a hidden goal on a plane, the sparse navigation of meta-RL.
+
+Not in the paper. Its robots can read their task off the observation; here nobody can. The state is
+where the point is, being near the goal pays 1 a step, and nothing else tells where the goal is.
+Starts vary and motors are noisy, so that repeating the actions of a success does not lead there
+again. The goals of one quadrant are never trained on.
+
+Three further suites take one difficulty away each, or both: the goal is part of the state
+(`-visible`), or every episode starts in the middle (`-fixed-start`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from radt.envs.control import ControlEnv, ControlVec, Floats, Infos, Slots, check_tasks
+from radt.envs.suite import Recipe
+from radt.spaces import ActionSpace, StateSpace, TaskSpaces
+
+HORIZON = 100
+STEP = 0.1  # the longest step along each axis, on a plane from -1 to 1
+RADIUS = 0.15  # up to which a point is near its goal
+START = 0.4  # episodes start up to here along each axis
+NOISE = 0.1  # deviation of what motors add to each action
+NEAREST_GOAL = 0.5  # along one axis: outside of where episodes start
+TRAINED, BETWEEN, APART = 200, 20, 20  # goals: trained on, unseen among these, of the quadrant
+RECIPES = (
+    Recipe({"options": {"model": {"action_head": "bins"}}}),  # can be sampled, so that it explores
+    Recipe({"options": {"episode_gap": 10}}),  # a tenth of the history, as the paper's on grids
+    Recipe({"collect": {"tasks": TRAINED}}),
+    Recipe({"collect": {"tasks": 5}}, budgets=("smoke",)),
+    Recipe({"learn": {"batch_size": 16}}, budgets=("laptop",), methods=("ad", "dpt")),
+)
+
+
+@cache
+def goals() -> NDArray[np.float64]:
+    """Draw where the goals are, [tasks, 2]: first those among trained ones, then the quadrant's."""
+    drawn = np.random.default_rng(0).uniform(-0.9, 0.9, (4000, 2))
+    drawn = drawn[np.abs(drawn).max(axis=1) > NEAREST_GOAL]
+    apart = (drawn > 0).all(axis=1)
+    return np.concatenate([drawn[~apart][: TRAINED + BETWEEN], drawn[apart][:APART]])
+
+
+def best_actions(states: Floats, goal: Floats) -> Floats:
+    """Go straight to the goal from states whose first two numbers are the place, [..., 2]."""
+    return np.clip((goal - states[..., :2]) / STEP, -1.0, 1.0).astype(np.float32)
+
+
+class PointRobotVec(ControlVec):
+    """Many goals at once, one slot each."""
+
+    def __init__(
+        self,
+        tasks: Sequence[int] | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        num_envs: int = 1,
+        visible: bool = False,
+        random_start: bool = True,
+    ) -> None:
+        """Build `tasks`, or else tasks 0 to `num_envs` - 1, as `gymnasium.make_vec` asks for."""
+        tasks = range(num_envs) if tasks is None else tasks
+        check_tasks(tasks, len(goals()), "point-robot")
+        super().__init__(tasks, spaces(visible), autoreset_mode, bound=1.0)
+        self.goals = goals()[list(tasks)]  # [N, 2]
+        self._visible, self._random_start = visible, random_start
+        self._places = np.zeros((self.num_envs, 2))  # [N, 2]
+        self._noise = np.zeros((self.num_envs, HORIZON, 2))  # of the running episodes
+
+    def _begin(self, slots: Slots) -> Floats:
+        for slot in slots.tolist():  # once an episode: each slot has its own stream
+            drawn = self._streams[slot].uniform(-START, START, 2)
+            self._places[slot] = drawn if self._random_start else 0.0
+            self._noise[slot] = NOISE * self._streams[slot].standard_normal((HORIZON, 2))
+        return self._observed(slots)
+
+    def _act(self, slots: Slots, actions: Floats) -> tuple[Floats, Floats, Infos]:
+        moved = STEP * (actions + self._noise[slots, self._elapsed[slots]])  # [n, 2]
+        self._places[slots] = np.clip(self._places[slots] + moved, -1.0, 1.0)
+        apart = np.linalg.norm(self._places[slots] - self.goals[slots], axis=1)
+        return self._observed(slots), (apart <= RADIUS).astype(np.float64), {}
+
+    def _observed(self, slots: Slots) -> Floats:
+        seen = self._places[slots].astype(np.float32)
+        return np.hstack([seen, self.goals[slots].astype(np.float32)]) if self._visible else seen
+
+    def optimal_actions(self) -> Floats:
+        """Go straight to the goal from where each slot is, [N, 2]."""
+        return best_actions(self._places, self.goals)
+
+
+class PointRobot(ControlEnv):
+    """One goal."""
+
+    def __init__(
+        self,
+        task: int = 0,
+        render_mode: str | None = None,
+        visible: bool = False,
+        random_start: bool = True,
+    ) -> None:
+        super().__init__(PointRobotVec([task], AutoresetMode.DISABLED, 1, visible, random_start))
+
+
+@cache
+def spaces(visible: bool) -> TaskSpaces:
+    """Say what a model needs to know."""
+    return TaskSpaces(
+        state=StateSpace("vector", (4 if visible else 2,)),
+        action=ActionSpace("continuous", 2),
+        horizon=HORIZON,
+        return_scale=float(HORIZON),
+        solved_above=0.0,
+    )
+
+
+@dataclass(frozen=True)
+class PointRobotSuite:
+    """200 goals to learn from and 40 unseen ones, half of them in a quadrant that is left out."""
+
+    name: str = "point-robot"
+    visible: bool = False
+    random_start: bool = True
+    train_tasks: tuple[int, ...] = tuple(range(TRAINED))
+    eval_tasks: tuple[int, ...] = tuple(range(TRAINED, TRAINED + BETWEEN + APART))
+    trials: int = 30
+    target_return: tuple[float, float] = (90.0, 0.0)
+    source: str = "expert"
+    recipes: tuple[Recipe, ...] = field(default=RECIPES, compare=False)
+
+    @property
+    def splits(self) -> dict[str, tuple[int, ...]]:
+        """The unseen goals among trained ones, and those of the quadrant."""
+        between, apart = self.eval_tasks[:BETWEEN], self.eval_tasks[BETWEEN:]
+        return {"between": between, "quadrant": apart}
+
+    @cached_property
+    def spaces(self) -> TaskSpaces:
+        """What a model needs to know of these tasks."""
+        return spaces(self.visible)
+
+    def make(self, task: int, render_mode: str | None = None) -> PointRobot:
+        """Build one environment."""
+        return PointRobot(task, render_mode, self.visible, self.random_start)
+
+    def make_vec(
+        self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    ) -> PointRobotVec:
+        """Build all `tasks` as one vector environment, one slot each."""
+        return PointRobotVec(tasks, autoreset_mode, 1, self.visible, self.random_start)
+
+    def optimal_return(self, task: int) -> float:
+        """Return what the straight way earns without noise, over a lattice of starts."""
+        side = np.linspace(-START, START, 21) if self.random_start else np.zeros(1)
+        starts = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 1, 2)
+        steps = np.arange(1, HORIZON + 1)[:, None]
+        missing = np.maximum(np.abs(goals()[task] - starts) - STEP * steps, 0.0)  # [S, steps, 2]
+        return float((np.linalg.norm(missing, axis=-1) <= RADIUS).sum(axis=1).mean())
+
+    def optimal_actions(
+        self, task: int, states: NDArray[Any], rewards: NDArray[Any]
+    ) -> NDArray[np.float32]:
+        """Go straight to the goal from each state of an episode, [T, 2]."""
+        return np.asarray(best_actions(states, goals()[task]))
+
+    def describe(self, task: int) -> str:
+        """Say where the goal is."""
+        x, y = goals()[task]
+        return f"stay near the {'' if self.visible else 'hidden '}goal at ({x:+.2f}, {y:+.2f})"

@@ -1,0 +1,161 @@
+"""Simulated robots: tasks of EnvPool, one pool of one environment for each slot.
+
+Pools work in threads of their own, so all are sent to before any is received from. EnvPool checks
+nothing of what it is given and begins anew by itself on the step after an episode's end; here
+actions are checked before, and that step is never taken: a slot is reset, or its pool made anew.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from radt.envs.control import ControlEnv, ControlVec, Floats, Infos, Slots
+from radt.envs.reference_scores import Table
+from radt.envs.suite import Scoring
+from radt.errors import MissingError, RunError
+from radt.spaces import TaskSpaces
+
+ONLY = np.zeros(1, np.int32)  # the number of a pool's only environment
+BOUND = 1e6  # of observations, which have none: checkers ask for one
+
+
+class PoolVec(ControlVec):
+    """Many simulations at once, one slot each."""
+
+    def __init__(
+        self,
+        tasks: Sequence[int],
+        names: Sequence[str],  # of all tasks in EnvPool
+        spaces: TaskSpaces,
+        autoreset_mode: AutoresetMode | str,
+        same_start: bool,  # every episode after a seed begins alike, or by new random numbers
+        **settings: Any,
+    ) -> None:
+        super().__init__(tasks, spaces, autoreset_mode, BOUND)
+        self._make = module("envpool").make_gymnasium
+        self._names, self._same_start = names, same_start
+        self._settings = {"num_envs": 1, "max_episode_steps": spaces.horizon, **settings}
+        self._pools: list[Any] = [None] * self.num_envs
+        self._seeds: list[int | None] = [None] * self.num_envs
+
+    def _read(self, slot: int, observed: Any) -> Floats:
+        """Write what a pool shows as a state, [width]."""
+        raise NotImplementedError
+
+    def _known(self, info: dict[str, Any]) -> dict[str, float]:
+        """Choose what is told beside the reward."""
+        return {}
+
+    def _seeded(self, slot: int, seed: int) -> None:
+        self._seeds[slot] = None
+        self._drop(slot)
+
+    def _drop(self, slot: int) -> None:
+        if self._pools[slot] is not None:
+            self._pools[slot].close()
+            self._pools[slot] = None
+
+    def _begin(self, slots: Slots) -> Floats:
+        for slot in slots.tolist():
+            if self._same_start:
+                self._drop(slot)
+            if self._pools[slot] is None:
+                seed = self._seeds[slot]
+                if seed is None:
+                    seed = self._seeds[slot] = int(self._streams[slot].integers(2**31))
+                name = self._names[self.tasks[slot]]
+                self._pools[slot] = self._make(name, seed=seed, **self._settings)
+            self._pools[slot].async_reset()
+        return self._states_of(slots, [self._received(slot)[0] for slot in slots.tolist()])
+
+    def _act(self, slots: Slots, actions: Floats) -> tuple[Floats, Floats, Infos]:
+        for slot, action in zip(slots.tolist(), actions, strict=True):
+            pool = self._pools[slot]
+            own = action[None, : self.spaces.valid_action_dims(self.tasks[slot])]
+            pool.send(own.astype(pool.action_space.dtype), ONLY)
+        seen, rewards, ended, cut, infos = zip(*map(self._received, slots.tolist()), strict=True)
+        last = self._elapsed[slots] + 1 == self.spaces.horizon  # [n]
+        early = np.logical_or(ended, cut)[:, 0] & ~last
+        if early.any():
+            self._fail(int(slots[early][0]), "its episode ended early")
+        known = [self._known(info) for info in infos]
+        told = {name: np.array([one[name] for one in known]) for name in known[0]}
+        return self._states_of(slots, seen), np.array(rewards, np.float64)[:, 0], told
+
+    def _states_of(self, slots: Slots, seen: Sequence[Any]) -> Floats:
+        states = np.stack([self._read(slot, one) for slot, one in zip(slots, seen, strict=True)])
+        if not (finite := np.isfinite(states).all(axis=1)).all():
+            self._fail(int(slots[~finite][0]), "its observation is not finite")
+        return states
+
+    def _received(self, slot: int) -> Any:
+        """Wait for a pool: observation, reward, ended, cut off, info."""
+        try:
+            return self._pools[slot].recv()
+        except Exception as error:  # of a library in another language
+            self._fail(slot, f"{type(error).__name__}: {error}", error)
+
+    def _fail(self, slot: int, why: str, error: Exception | None = None) -> None:
+        name, step = self._names[self.tasks[slot]], int(self._elapsed[slot])
+        raise RunError(
+            f"the simulation of {name} failed at step {step} of an episode ({why}); start the same "
+            "command again: what is finished is kept"
+        ) from error
+
+    def close_extras(self, **named: Any) -> None:
+        """Let go of the pools."""
+        for slot in range(self.num_envs):
+            self._drop(slot)
+
+
+class PoolSuite:
+    """What suites of simulated robots say of their tasks alike; a task is a place in `names`."""
+
+    names: ClassVar[tuple[str, ...]]
+    reference: ClassVar[Table]  # returns, by name
+
+    def make_vec(
+        self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    ) -> PoolVec:
+        """Build all `tasks` as one vector environment, one slot each."""
+        raise NotImplementedError
+
+    def make(self, task: int, render_mode: str | None = None) -> ControlEnv:
+        """Build one environment."""
+        return ControlEnv(self.make_vec([task], AutoresetMode.DISABLED))
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        """0 is a random policy, 1 the authors' data."""
+        returns = [self.reference[name] for name in self.names]
+        low, high = ({task: row[end] for task, row in enumerate(returns)} for end in (0, 1))
+        return Scoring("data-normalised", low, high)
+
+    def optimal_return(self, task: int) -> None:
+        """Return None: it is not known."""
+
+    def describe(self, task: int) -> str:
+        """Name the task."""
+        return self.names[task]
+
+
+def module(name: str) -> Any:
+    """Import a package of the extra `control`."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingError(
+            f"Meta-World and DMControl need {name.split('.')[0]} ({error}): make setup in a "
+            "checkout, else pip install 'radt[control]'"
+        ) from error
+
+
+def pool_name(name: str) -> str:
+    """Write a task's name as EnvPool does: finger-turn_easy is FingerTurnEasy."""
+    return "".join(part.capitalize() for part in name.replace("_", "-").split("-"))

@@ -1,0 +1,58 @@
+"""Robots, section 4.4: unseen tasks of Meta-World and DMControl; and where the goal is hidden."""
+
+from __future__ import annotations
+
+from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.verdicts import best_without_improving
+from radt.variants import arm
+
+CONTROLS = ("erased", "other-task", "random-own")
+
+
+def robots(env: str) -> tuple[Study, ...]:
+    """Run two rows with three seeds and the others with one, as far as two cores go."""
+    many = Study(env, ("dt", "ra-dt-tuned"), controls=CONTROLS)
+    return many, Study(env, ("ad", "dpt", "ra-dt", "ra-dt-lm"), seeds=1, controls=CONTROLS)
+
+
+META_WORLD = add(
+    Experiment(
+        name="meta-world",
+        paper="ML5, 30 trials: mean return of RA-DT 337.9, DT 195.7, AD 192.9, DPT 127.2; on the "
+        "45 training tasks DT is above RA-DT; nobody improves in context.",
+        studies=robots("meta-world"),
+        claims={"C6": best_without_improving("meta-world", below_on=("ml45", "train"))},
+        note="The data are of scripted policies with falling noise, not of SAC as the paper's.",
+    )
+)
+DM_CONTROL = add(
+    Experiment(
+        name="dm-control",
+        paper="DMC5, 30 trials: mean return of RA-DT 444.0, DT 311.4, DPT 282.7, AD 154.6; nobody "
+        "improves in context.",
+        studies=robots("dm-control"),
+        claims={"C7": best_without_improving("dm-control")},
+    )
+)
+
+ONE_ACTION = arm(
+    "ra-dt@mse",
+    "ra-dt",
+    {"options": {"model": {"action_head": "mse"}}},
+    note="its head predicts one action and cannot be sampled.",
+)
+POINT_ROBOT = add(
+    Experiment(
+        name="point-robot",
+        paper="Not in the paper, which suspects that its robots can read their task off the "
+        "observation: here the goal is hidden or visible, the start varies or not, and actions are "
+        "sampled or not.",
+        studies=(
+            Study("point-robot", ("dt", "ad", "dpt", "ra-dt", "ra-dt-tuned", ONE_ACTION)),
+            *(
+                Study(f"point-robot{kind}", ("ra-dt", ONE_ACTION), controls=CONTROLS)
+                for kind in ("-fixed-start", "-visible", "-visible-fixed-start")
+            ),
+        ),
+    )
+)

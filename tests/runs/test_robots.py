@@ -1,0 +1,51 @@
+"""Robots, from data to a curve: the paper's settings act, and what is told is recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import radt
+from radt import cli
+from tests.envs.test_robots import simulated
+
+METHODS = ("dt", "ra-dt", *(pytest.param(name, marks=pytest.mark.long) for name in ("ad", "dpt")))
+LONG = pytest.param("dm-control", marks=(simulated, pytest.mark.long))
+ENVS = ("point-robot", pytest.param("meta-world", marks=simulated), LONG)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("env", ENVS)
+def test_from_data_to_a_curve(
+    env: str,
+    method: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = tmp_path_factory.getbasetemp() / "robots"  # where all methods find the same data
+    out = home / env / method
+    monkeypatch.setenv("RADT_HOME", str(home / "data"))
+    words = ("--budget=smoke", "--threads=1", "--quiet", f"--out={out}")
+    assert cli.main(["run", env, f"--method={method}", *words]) == 0
+    record = json.loads((out / "icl.json").read_text())
+    returns = np.array(record["returns"])
+    assert returns.shape == (40 if env == "point-robot" else 5, 2)
+    assert np.isfinite(returns).all()
+    assert (record["success"] is not None) == (env == "meta-world")
+    assert (record["scoring"] is not None) == (env != "point-robot")
+    assert (out / "report.html").stat().st_size > 10_000
+    assert Path(out / "curve.png").exists()
+
+
+@pytest.mark.parametrize(("env", "gap"), [("meta-world", 1000), ("dm-control", 250)])
+def test_the_papers_settings_act_at_its_budget(env: str, gap: int) -> None:
+    own = radt.preset(env, "ra-dt", "paper")
+    assert (own.options.memory.top_k, own.options.memory.retrieve_every) == (4, 25)
+    assert own.options.training.blend == 0.5
+    assert own.options.model.action_head == "mse"
+    assert (own.learn.updates, own.evaluate.trials) == (200_000, 30)
+    assert radt.preset(env, "ad", "paper").options.episode_gap == gap
+    assert radt.preset(env, "dt", "paper").options.context_len == 50
