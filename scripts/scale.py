@@ -4,7 +4,7 @@
 
 What a billion chunks and a thousand agents need stands between `<!-- costs -->` and `<!-- end of
 costs -->` and is computed from `results/memory/read.json` (`radt bench memory`), `results/memory/
-server.json` (`python -m radt.bench.memory_server`) and `results/bench/decide.json`, so that no
+server.json` (`python scripts/memory_server.py`) and `results/bench/decide.json`, so that no
 number of it is typed by hand. `--check` only says whether the page is out of date.
 """
 

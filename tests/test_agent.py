@@ -17,8 +17,9 @@ from radt.icl import in_context_learning
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory_file import look_into
 from radt.methods.exploration import ExplorationConfig, with_exploration
+from radt.model.heads import CONTINUOUS
 from radt.trajectory import Trajectory
-from tests.contracts.method import build_method
+from tests.contracts.method import OPTIONS, build_method
 from tests.contracts.unequal import HORIZON, SPACES, Unequal, diaries, unequal_envs
 from tests.toys import TOY_GRID, TOY_REACH
 
@@ -105,6 +106,25 @@ def test_continuous_actions_are_vectors_inside_the_box() -> None:
     assert action.shape == (3,)
     assert action.dtype == np.float32
     assert (abs(action) <= 1).all()
+
+
+@pytest.mark.parametrize("head", CONTINUOUS)
+@pytest.mark.parametrize("name", ["dt", "ad", "dpt", "ra-dt", "random", "nearest"])
+def test_dimensions_that_a_task_does_not_have_are_0(name: str, head: str) -> None:
+    options = {**OPTIONS.get(name, {})}
+    if "model" in options:
+        options["model"] = {**options["model"], "action_head": head}
+    method = build_method(name, TOY_REACH.spaces, options)
+    known = Agent(method, Target(10.0), slots=3, tasks=[0, 1, 2])
+    unknown = Agent(method, Target(10.0), slots=3)  # whose slots are no tasks of the suite
+    valid = np.arange(3) < [[1], [2], [3]]
+    for step in range(15):  # into the second trial
+        acted, free = (agent.act(np.full((3, 6), 0.1)) for agent in (known, unknown))
+        assert not acted[~valid].any()
+        for agent in (known, unknown):
+            agent.observe(np.ones(3), step == 11 + np.zeros(3), np.zeros(3))
+        assert not known.trials.actions[:, step % 12][~valid].any()
+        assert step or (head == "bins") or (acted[valid].all() and free.all())
 
 
 def lived_agent(mode: AutoresetMode = AutoresetMode.NEXT_STEP) -> Agent:

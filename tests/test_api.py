@@ -177,7 +177,7 @@ def test_a_plan_knows_what_a_decision_reads(
 def test_a_run_and_its_checkpoint_load_alike(finished: Path) -> None:
     whole, file = radt.load(finished), radt.load(str(finished / "model.safetensors"))
     assert whole.card == file.card
-    assert whole.rule.explore_temperature == 2.0
+    assert whole.rule == file.rule == radt.preset(ENV, "ra-dt", "smoke").evaluate.rule
     returns = []
     for loaded in (whole, file):
         env = SUITES[ENV].make_vec((80, 81))

@@ -30,7 +30,7 @@ def test_a_browser_is_needed_where_it_is_installed(
     for name in ("bash", "dirname"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
     stand_in(tmp_path, "id", f"echo {user}")
-    stand_in(tmp_path, "make", 'echo "$1 needs:${RADT_NEED_CHROMIUM:-}"')
+    stand_in(tmp_path, "make", 'echo "$1 needs:${RADT_NEED_CHROMIUM:-} ${RADT_NEED_CONTROL:-}"')
     if apt:
         stand_in(tmp_path, "apt-get", "exit 1")
     ran = subprocess.run(
@@ -41,7 +41,7 @@ def test_a_browser_is_needed_where_it_is_installed(
         text=True,
         check=True,
     )
-    assert ran.stdout == f"test needs:{needed}\n"
+    assert ran.stdout == f"test needs:{needed} 1\n"
 
 
 @pytest.mark.parametrize("needed", [True, False])

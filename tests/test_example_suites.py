@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -18,9 +19,12 @@ from radt.envs import SUITES
 from radt.envs.check import check_suite
 from radt.envs.suite import TaskSuite
 from radt.experiments import EXPERIMENTS
+from radt.experiments.reproduce import Where, result_of, unmade
 from radt.registry import REGISTRIES
 from radt.runs.presets import usual_options
 
+RESULTS = Path(__file__).parents[1] / "results" / "examples"
+WHERE = Where(results=RESULTS)
 FOLDER = Path(__file__).parents[1] / "examples" / "suites"
 FILES = {file.stem.replace("_", "-"): file for file in sorted(FOLDER.glob("*.py"))}
 OF_GRIDS = re.compile(r"\b(goals?|rooms?|cells?)\b", re.IGNORECASE)
@@ -38,9 +42,27 @@ def suite(
     for each in REGISTRIES:
         monkeypatch.setattr(each, "_items", dict(each._items))
     yield SUITES[request.param]
+    forget_plug_ins()
+
+
+def forget_plug_ins() -> None:
     for module in list(sys.modules):
         if f"{module}.".startswith("radt.plugins."):
             del sys.modules[module]
+
+
+def test_what_is_published_was_made_by_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RADT_PLUGINS", os.pathsep.join(map(str, FILES.values())))
+    for each in REGISTRIES:
+        monkeypatch.setattr(each, "_items", dict(each._items))
+    try:
+        assert unmade(RESULTS, ("tuning.jsonl",)) == []
+        for file in RESULTS.glob("*/result.json"):
+            published = json.loads(file.read_text())
+            now = json.loads(json.dumps(result_of(EXPERIMENTS[file.parent.name], WHERE)))
+            assert now["rows"] == published["rows"]
+    finally:
+        forget_plug_ins()
 
 
 def test_a_suite_keeps_its_contract(suite: TaskSuite) -> None:

@@ -48,6 +48,23 @@ def test_all_modes_give_the_same_returns(name: str) -> None:
         np.testing.assert_array_equal(other.first_reward, results[0].first_reward)
 
 
+def test_success_is_what_the_environment_says() -> None:
+    mode = AutoresetMode.NEXT_STEP
+    silent = in_context_learning(agent_for("dt", mode), unequal_envs(TASKS, mode), 2, seed=0)
+    assert silent.told_success is None
+    env = unequal_envs(TASKS, mode)
+    step = env.step
+
+    def telling(actions: Any) -> Any:
+        *told, infos = step(actions)
+        paid = np.asarray(told[1] > 0, np.float64)
+        return *told, {**infos, "success": paid}
+
+    env.step = telling  # type: ignore[method-assign]
+    result = in_context_learning(agent_for("dt", mode), env, TRIALS, seed=0)
+    assert result.told_success == (result.first_reward >= 0).astype(float).tolist()
+
+
 def test_slots_that_finish_early_go_on_uncounted() -> None:
     env = unequal_envs(TASKS, AutoresetMode.SAME_STEP)
     agent = agent_for("dt", AutoresetMode.SAME_STEP)

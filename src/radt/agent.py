@@ -63,8 +63,9 @@ class Agent:
 
         `slots=None` is one environment with plain numbers in and out. `tasks` are the ids of the
         tasks in the slots: each has a random stream of its own, so that its noise does not depend
-        on other slots. A `memory`, or the place of one, is used instead of an empty one and
-        outlives the agent: each slot reads and writes the entries of its task.
+        on other slots, and actions are 0 in dimensions that its task does not have. A `memory`, or
+        the place of one, is used instead of an empty one and outlives the agent: each slot reads
+        and writes the entries of its task.
         """
         self.method, self.target, self.rule, self.seed = method, target, rule or ActionRule(), seed
         self.single = slots is None
@@ -74,6 +75,7 @@ class Agent:
         self.actor, self.head = method.actor(self.slots), head_of(method)
         self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)
+        self._padding = None if tasks is None else method.spaces.padding(tasks)
         self._tasks_started = np.zeros(self.slots, dtype=np.int64)
         self._between = np.ones(self.slots, dtype=bool)  # no trial is running
         self._dummy = np.zeros(self.slots, dtype=bool)  # the next step is the one that resets
@@ -285,6 +287,8 @@ class Agent:
             self._decided = decided
         uniform = self.trials.noise[slots, self.trials.step[slots]]  # [B, 1] or [B, action_size]
         chosen = self.head.choose(decided, self.rule, uniform, exploring(self.trials, slots))
+        if self._padding is not None:
+            chosen = np.where(self._padding[slots], np.float32(0), chosen)
         if problem := value_problem("actions", chosen, self.method.spaces, row="slot"):
             raise InputError(f"the method {self.method.name} decided what is no action: {problem}")
         return chosen

@@ -161,13 +161,14 @@ def _owned(run: Run) -> Iterator[Run]:
         run = replace(run, group=group)
         with group.rank_zero_first():
             if group.is_rank_zero:
-                stack.enter_context(_lock(run.out))
+                stack.enter_context(alone_in(run.out))
             runs.claim(run)
         yield run
 
 
 @contextmanager
-def _lock(out: Path) -> Iterator[None]:
+def alone_in(out: Path) -> Iterator[None]:
+    """Refuse a folder that another process works in, and keep others out meanwhile."""
     try:
         with locked(out / LOCK, wait=False):
             yield

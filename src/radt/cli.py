@@ -111,14 +111,7 @@ An environment, embedder or method of your own, each in one file that registers 
         "doctor": doctor.DoctorVerb,
         "bench": Menu(
             "Measure speed: collect, train, decide, evaluate, memory, distributed.",
-            {
-                "collect": bench.BenchCollectVerb,
-                "train": bench.BenchTrainVerb,
-                "decide": bench.BenchDecideVerb,
-                "evaluate": bench.BenchEvaluateVerb,
-                "memory": bench.BenchMemoryVerb,
-                "distributed": bench.BenchDistributedVerb,
-            },
+            bench.VERBS,
         ),
         "demo": demo_view.DemoVerb,
         "view": demo_view.ViewVerb,

@@ -75,13 +75,13 @@ def tokens_per_decision(method: Method) -> int:
     tokens = method.context.input_steps * tokens_per_step(policy)
     tokens += getattr(getattr(policy, "embed", None), "always", 0)
     if method.context.retrieved_steps:
-        tokens += method.context.retrieved_steps * tokens_per_step(policy, "embed_retrieved")
+        tokens += method.context.retrieved_steps * tokens_per_step(policy)
     return int(tokens)
 
 
-def tokens_per_step(network: nn.Module, embedding: str = "embed") -> int:
+def tokens_per_step(network: nn.Module) -> int:
     """Return how many tokens a network makes of a step; one, where it does not say."""
-    return int(getattr(getattr(network, embedding, None), "per_step", 1))
+    return int(getattr(getattr(network, "embed", None), "per_step", 1))
 
 
 def flops_per_decision(method: Method, slots: int = 1, seed: int = 0) -> float:

@@ -26,10 +26,16 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class ICLResult:
-    """The returns of every trial of every task, and the step of each trial's first reward."""
+    """What came of every trial of every task: return, first reward, success."""
 
     returns: NDArray[np.float64]  # [task, trial]
     first_reward: NDArray[np.int64]  # [task, trial] step, -1 where none
+    success: NDArray[np.float64]  # [task, trial] 1 if so by infos["success"], NaN: nobody says
+
+    @property
+    def told_success(self) -> list[list[float]] | None:
+        """Which trials succeeded, where the environment says so."""
+        return None if np.isnan(self.success).any() else self.success.tolist()
 
 
 def env_seed(seed: int, task: int) -> int:
@@ -56,7 +62,8 @@ def in_context_learning(
     slots = np.arange(env.num_envs)
     returns = np.zeros((env.num_envs, trials))
     first_reward = np.full((env.num_envs, trials), -1)
-    result = ICLResult(returns, first_reward)
+    success = np.full((env.num_envs, trials), np.nan)
+    result = ICLResult(returns, first_reward, success)
     seeds = [env_seed(seed, task) for task in agent.tasks]
     obs, _ = env.reset(seed=seeds)  # type: ignore[arg-type]  # line 3
     step = 0
@@ -64,11 +71,14 @@ def in_context_learning(
         actions = agent.act(obs)  # lines 5-8
         at = agent.trials.trial.copy()
         when = agent.trials.step.copy()
-        obs, rewards, terminated, truncated, _ = env.step(actions)  # line 9
+        obs, rewards, terminated, truncated, infos = env.step(actions)  # line 9
         counted = slots[(at < trials) & agent.is_acting]
         returns[counted, at[counted]] += rewards[counted]
         paid = counted[(rewards[counted] > 0) & (first_reward[counted, at[counted]] < 0)]
         first_reward[paid, at[paid]] = when[paid]
+        if "success" in infos:
+            place = (counted, at[counted])
+            success[place] = np.fmax(success[place], infos["success"][counted])
         if after_step is not None:
             after_step(step, agent, obs, rewards)
         agent.observe(rewards, terminated, truncated)  # lines 10-13

@@ -87,11 +87,12 @@ def old_value(field: str, value: str) -> str:
 
 
 def with_meant_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what a config or card from before labels meant where it says nothing: asked by prefix."""
+    """Say what a config or card from before labels meant where it says nothing."""
     options = values.get("options")
     if not isinstance(options, Mapping):
         return dict(values)
     training = options.get("training")
     if not isinstance(training, Mapping) or "query" in training:
         return dict(values)
-    return {**values, "options": {**options, "training": {**training, "query": "prefix"}}}
+    meant = {"min_length": 10, **training, "query": "prefix"}
+    return {**values, "options": {**options, "training": meant}}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -92,6 +93,13 @@ class TaskSpaces:
     def valid_action_dims(self, task: int) -> int:
         """How many dimensions of a continuous action mean something in `task`."""
         return dict(self.action_dims).get(task, self.action.size)
+
+    def padding(self, tasks: Iterable[int]) -> NDArray[np.bool_] | None:
+        """Mark the dimensions of actions that tasks do not have, [B, A]; None: they have all."""
+        if not self.action_dims:
+            return None
+        count = np.array([self.valid_action_dims(int(task)) for task in tasks])
+        return np.arange(self.action.size) >= count[:, None]
 
     def plain_values(self) -> dict[str, Any]:
         """Return plain values, without what was added later and says nothing: hashes stay equal."""

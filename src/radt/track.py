@@ -136,6 +136,11 @@ class Tracker:
             sink.write(self._phase, step, values)
         self.advance(step, "  ".join(f"{name} {number(value)}" for name, value in values.items()))
 
+    def tell(self, line: str) -> None:
+        """Print a line above the bar, where there is one."""
+        if self._progress is not None:
+            self._progress.console.print(line, highlight=False)
+
     def finish(self) -> None:
         """End the phase."""
         if self._progress is not None:

@@ -128,15 +128,18 @@ def laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
-RA_DT_LM = {  # a language model is slow, so that repeated questions are asked and looked up
-    "embedder_name": "lm",
-    "options": {"training": {"query": "prefix", "query_offsets": (0, 25), "query_dropout": 0.0}},
+RA_DT_TUNED = {  # provisional: contexts of training are sampled, as the study suggests
+    "options": {"training": {"contexts": "own-task", "dedup": None, "cut_off": None}}
 }
-FEWER_QUESTIONS = {
+RA_DT_LM = {"embedder_name": "lm"}
+FEWER_QUESTIONS = {  # a language model is slow, so that repeated questions are asked and looked up
     "options": {
         "episode_every": 4,
         "memory": {"retrieve_every": 10},
         "training": {
+            "query": "prefix",
+            "query_offsets": (0, 25),
+            "query_dropout": 0.0,
             "dedup": None,  # keys of one state lie closer than the bounds of learned ones
             "cut_off": None,
         },
@@ -153,13 +156,15 @@ RA_DT_PLUS = {
             "return_of": "chunk",
             "alpha": 10.0,  # every trial begins alike, so that relevance only breaks ties
         },
-        "training": {"query": "prefix"},  # of the first step: it asks once a trial
+        # it asks once a trial, by the first step: all chunks are drawn from the own task
+        "training": {"query": "prefix", "min_length": 10},
     },
 }
 TWO_EPISODES = {"options": {"episode_gap": 1, "model": {"return_to_go": True}}}
 ORACLE = {"options": {"labels": "oracle"}}
 
 DPT_NOTE = "its tokens are its set, its query and one that every set holds."
+RA_DT_TUNED_NOTE = "its training windows read random chunks of their own task."
 RA_DT_LM_NOTE = (
     "its minutes leave out what its cache on disk saved it: `embeddings_of_training` and "
     "`embeddings` in its icl.json say `seconds_saved`."
@@ -175,6 +180,7 @@ BUILT_IN = (  # in the order of tables
     Variant("dpt", "dpt", colour="#CC79A7", note=DPT_NOTE),
     Variant("dpt-oracle", "dpt", ORACLE, colour="#7B2D5B"),
     Variant("ra-dt", "ra-dt", colour="#56B4E9"),
+    Variant("ra-dt-tuned", "ra-dt", RA_DT_TUNED, note=RA_DT_TUNED_NOTE, colour="#2A9DA8"),
     Variant("ra-dt-lm", "ra-dt", RA_DT_LM, FEWER_QUESTIONS, note=RA_DT_LM_NOTE, colour="#3B2F8F"),
     Variant("ra-dt+", "ra-dt", RA_DT_PLUS, note=RA_DT_PLUS_NOTE, colour="#0067B0"),
     Variant("nearest", "nearest", colour="#4A4F5A", dashes=(4, 1, 1, 1)),

@@ -22,8 +22,7 @@ from radt.analyses.attention import (
     attention_shares,
     draw_decision,
     follow,
-    is_bad,
-    is_good,
+    kinds_of,
     on_the_way,
     respond,
     say_response,
@@ -99,13 +98,13 @@ def test_who_has_arrived_is_no_longer_on_the_way() -> None:
 def test_good_chunks_are_imitated_and_bad_ones_are_told_apart() -> None:
     kept = [moment(RIGHT, 12.0), moment(DOWN, 0.0), moment(RIGHT, 12.0, TASKS[1])]
     followed = follow(Copying(), kept)  # type: ignore[arg-type]
-    good = respond(followed, is_good(toy_trials(1), {}))
+    good = respond(followed, kinds_of(toy_trials(1), {})["good"])
     assert good.decisions == 2
     assert good.word == "imitated"
     assert good.agrees is not None
     assert good.agrees.mean == pytest.approx(2 / 3)
     assert "A good chunk is imitated" in say_response("good", good)
-    bad = respond(followed, is_bad(toy_trials(1)))
+    bad = respond(followed, kinds_of(toy_trials(1), {})["bad"])
     assert bad.decisions == 1
     never = respond(followed, lambda *_: False)
     assert never.word == "never retrieved"
@@ -115,20 +114,20 @@ def test_good_chunks_are_imitated_and_bad_ones_are_told_apart() -> None:
 
 def test_a_good_trial_earns_most_of_what_is_possible() -> None:
     optimum = TOY_GRID.optimal_return(TASKS[0])
-    good = is_good(toy_trials(1), {})
+    good = kinds_of(toy_trials(1), {})["good"]
     assert good(TASKS[0], optimum)
     assert not good(TASKS[0], 0.7 * optimum)
-    unknown = is_good(replace(toy_trials(1), suite=TOY_REACH), {4: 5.0})
+    unknown = kinds_of(replace(toy_trials(1), suite=TOY_REACH), {4: 5.0})["good"]
     assert unknown(4, 4.0)
     assert not unknown(4, 3.9)
     assert not unknown(5, 0.0)
-    assert is_bad(toy_trials(1))(TASKS[0], 0.0)
+    assert kinds_of(toy_trials(1), {})["bad"](TASKS[0], 0.0)
 
 
 def test_a_maze_with_few_goals_has_good_trials_too() -> None:
     """An agent is never told how many goals there are; an analysis knows."""
     trials = maze_trials(1)
-    good, bad = is_good(trials, {}), is_bad(trials)
+    good, bad = kinds_of(trials, {}).values()
     for task, goals in zip(trials.tasks, GOALS, strict=True):
         assert good(task, goals)
         assert not bad(task, goals)
@@ -196,7 +195,7 @@ def test_even_attention_has_a_lift_of_one() -> None:
     assert steps == pytest.approx({"own_state": 3 / 4, "rewarded": 1 / 4, "end": 1 / 4})
     for share in shares.values():
         assert share["attention"] == pytest.approx(share["steps"])
-        assert share["lift"]["mean"] == pytest.approx(1.0)
+        assert share["lift"].mean == pytest.approx(1.0)
 
 
 def test_who_retrieves_nothing_is_refused() -> None:

@@ -41,7 +41,7 @@ def test_shares_of_cells_are_known() -> None:
 
 def test_the_verdict_says_so(tmp_path: Path) -> None:
     finding = analyse_visits(made_up(), tmp_path / "visits.png")  # type: ignore[arg-type]
-    numbers = finding.numbers
+    numbers = finding.to_json()
     assert numbers["share_visited_in_all_trials"]["mean"] == pytest.approx(5 / 12)
     assert numbers["share_visited_by_trial"] == pytest.approx([3 / 12, 4 / 12, 5 / 12])
     assert numbers["share_of_a_trial"]["after_success"]["mean"] == pytest.approx(2 / 12)

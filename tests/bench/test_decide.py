@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-import torch
 
 from radt.bench import DecideArguments, decide
-from radt.bench.common import Clock
 from radt.bench.decide import (
     FORWARD,
     WHOLE,
-    WatchedEmbedder,
     bench_decide,
     contestants,
-    decide_table,
     embedding_cosine,
     time_scene,
 )
@@ -27,27 +21,6 @@ from tests.contracts.method import CONTEXT, build_method
 from tests.toys import TOY_GRID
 
 ENV = "dark-room-10x10"
-
-
-def test_a_part_inside_another_counts_for_itself_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = iter([10.0, 11.0, 14.0, 16.0])  # outer begins, inner begins, inner ends, outer ends
-    monkeypatch.setattr("radt.bench.common.time.perf_counter", lambda: next(moments))
-    clock = Clock()
-    with clock.part("outer"), clock.part("inner"):
-        pass
-    assert clock.seconds == {"inner": 3.0, "outer": 3.0}
-
-
-def test_watching_an_embedder_changes_nothing() -> None:
-    method: Any = build_method("ra-dt", TOY_GRID.spaces)
-    _, trials = warm_actor(method, 2)
-    recent = trials.recent(np.arange(2), CONTEXT)
-    watched = WatchedEmbedder(method.embedder, incremental=True)
-    assert torch.equal(watched(recent), method.embedder(recent))
-    assert watched.fingerprint == method.embedder.fingerprint
-    assert watched.clock.seconds["embed"] > 0
-    assert watched.stepper(2, CONTEXT) is not None
-    assert WatchedEmbedder(method.embedder, False).stepper(2, CONTEXT) is None
 
 
 def test_a_method_asks_as_often_as_it_is_told(rng: np.random.Generator) -> None:
@@ -97,7 +70,6 @@ def test_the_record_has_the_ratio_of_the_first_scene(monkeypatch: pytest.MonkeyP
     assert {timing["slots"] for timing in timings} == {1, 2}
     assert record["ratio"] == next(one["ratio"] for one in timings if one["who"] == WHOLE)
     assert (record["incremental_cosine"], record["weights"]) == (0.99, "shipped")
-    assert decide_table(record).row_count == len(timings)
 
 
 def test_weights_of_another_room_are_refused() -> None:

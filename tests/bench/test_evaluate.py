@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from radt.bench import EvaluateArguments
-from radt.bench.evaluate import act_alone, act_together, bench_evaluate, evaluate_table
+from radt.bench.evaluate import act_alone, act_together, bench_evaluate
 from radt.checkpoint import save_checkpoint
+from radt.cli import main
+from radt.commands.bench import shown
 from radt.envs import SUITES
 from radt.envs.suite import TaskSuite
 from radt.loading import Loaded
@@ -50,10 +52,25 @@ def test_a_checkpoint_is_measured(tmp_path: Path) -> None:
     assert record["ratio"] == pytest.approx(rates["together"] / rates["alone"])
     assert record["equal_returns"] == 1.0
     assert record["checkpoint"] == "x.safetensors"
-    assert evaluate_table(record).row_count == 3
 
 
 @pytest.mark.parametrize("asked", [EvaluateArguments(tasks=101), EvaluateArguments(trials=0)])
 def test_what_cannot_be_measured_is_refused(asked: EvaluateArguments) -> None:
     with pytest.raises(RunError, match=r"has 100 tasks|at least 1"):
         bench_evaluate(asked)
+
+
+def test_the_command_shows_its_numbers_and_the_ratio(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["bench", "evaluate", "--tasks", "1", "--trials", "1", "--threads", "1", "--quiet"]
+    assert main([*words, "--out", str(tmp_path / "record.json")]) == 0
+    printed = capsys.readouterr().out
+    assert "trials_per_second.together" in printed
+    assert printed.splitlines()[-1].startswith("ratio ")
+
+
+def test_a_record_is_shown_as_a_table_and_the_rest() -> None:
+    record = {"reads": [{"index": "flat", "p50_ms": 0.5}], "k": 50, "ratio": 2.0}
+    rows, facts = shown(record, "reads", ("index", "p50_ms"))
+    assert (rows.row_count, facts.row_count) == (1, 1)

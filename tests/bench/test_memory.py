@@ -14,21 +14,18 @@ from radt.bench.common import made_up_folder
 from radt.bench.memory import (
     RealKeys,
     bench_memory,
-    content_bytes,
     fastest_by_size,
     measure_read,
-    memory_table,
     real_keys,
-    take_turns,
     too_large,
     widened,
 )
-from radt.bench.memory_server import ServerArguments, measure_server
 from radt.data import Dataset
 from radt.envs import SUITES
 from radt.loading import load, shipped
 from radt.memory.memory import Memory, MemoryConfig
 from radt.runs.run import RunError
+from scripts.memory_server import ServerArguments, measure_server
 from tests.memory.postgres import needs_server, running_server
 from tests.memory.toy_data import toy_embedder
 from tests.toys import TOY_GRID
@@ -87,15 +84,6 @@ def test_an_exact_index_finds_all() -> None:
     assert min(read[name] for name in read if name.endswith("_ms")) > 0
 
 
-def test_reads_take_turns_with_queries_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "WARM_UP", 2)
-    asked = list[tuple[str, int]]()
-    ways = {name: lambda at, name=name: asked.append((name, at)) for name in ("ours", "raw")}
-    spent = take_turns(ways, count=4)
-    assert asked[:4] == [("ours", 0), ("raw", 2), ("ours", 1), ("raw", 3)]
-    assert {name: len(times) for name, times in spent.items()} == {"ours": 4, "raw": 4}
-
-
 def test_the_fastest_index_is_one_that_finds_enough() -> None:
     reads = [
         {"index": index, "size": size, "width": width, "p50_ms": took, "recall": recall}
@@ -118,10 +106,6 @@ def test_what_does_not_fit_is_skipped_with_its_reason(monkeypatch: pytest.Monkey
     assert "GiB" in str(too_large(8, 100_000, "flat"))
 
 
-def test_content_is_counted_as_it_is_collected() -> None:
-    assert content_bytes(SUITE.spaces, 50) == 100 * (2 + 1 + 4)  # states, action, reward
-
-
 def test_reads_are_in_the_record(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_dataset", lambda folder: dataset)
     asked = MemoryArguments(sizes="300", reads=25, real=200, indexes="flat,auto")
@@ -131,7 +115,6 @@ def test_reads_are_in_the_record(dataset: Dataset, monkeypatch: pytest.MonkeyPat
     fastest = min(record["reads"], key=lambda read: read["p50_ms"])
     assert record["fastest"] == {300: fastest["index"]}
     assert record["ratio"] == fastest["product_p50_ms"] / fastest["p50_ms"]
-    assert memory_table(record).row_count == 2
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

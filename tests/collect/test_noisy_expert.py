@@ -75,6 +75,7 @@ def test_continuous_actions_are_the_experts_or_uniform(monkeypatch: pytest.Monke
     for history in act_out(suite, suite.train_tasks[:2], options):
         assert history.actions.dtype == np.float32
         assert history.actions.shape == (30 * 12, 3)
+        assert not history.actions[:, suite.spaces.valid_action_dims(history.task) :].any()
         inside = np.abs(history.actions[:, 0]) < 1  # those of chance
         assert inside[:60].mean() > 0.8
         assert not inside[-12:].any()

@@ -21,7 +21,10 @@ from radt.runs.run import dataset_path
 FILES = Path(__file__).with_name("files")
 FILE = Path(__file__).with_name("golden.json")
 
-SHORT = ("learn.updates=20", "learn.log_every=1", "learn.evaluate_every=0")
+SHORT = (
+    *("learn.updates=20", "learn.log_every=1", "learn.evaluate_every=0"),
+    *("evaluate.rule.temperature=0.5", "evaluate.rule.explore_temperature=2.0"),
+)
 WAYS = (  # what ra-dt+ does in long rooms, under the names of November 2026
     "options.least_return=0.5",
     "options.beginnings=0.75",

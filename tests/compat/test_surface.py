@@ -64,7 +64,8 @@ def test_set_takes_every_old_path(method: str) -> None:
         if path not in ("env", "method", "budget", "embedder")
     ]
     config = radt.preset("dark-room-10x10", method, "laptop", *sets)
-    assert config == radt.preset("dark-room-10x10", method, "laptop")
+    rule = ("evaluate.rule.temperature=0.5", "evaluate.rule.explore_temperature=2.0")  # as then
+    assert config == radt.preset("dark-room-10x10", method, "laptop", *rule)
 
 
 @pytest.mark.parametrize("path", sorted({p for known in SURFACE["sets"].values() for p in known}))

@@ -44,6 +44,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "labels": "oracle",
     },
     "ra-dt": {"model": TINY, "memory": {"context_len": CONTEXT, "top_l": 6}, "training": RETRIEVAL},
+    "ra-dt-tuned": {
+        "model": TINY,
+        "memory": {"context_len": CONTEXT, "top_l": 6},
+        "training": {"contexts": "own-task", "dedup": None, "cut_off": None},
+    },
     "ra-dt-lm": {
         "model": TINY,
         "memory": {"context_len": CONTEXT, "top_l": 6, "retrieve_every": 2},

@@ -61,7 +61,8 @@ def evaluated(engine: Engine, folder: Path) -> list[list[list[float]]]:
 def compared(engine: Engine, folder: Path) -> dict[str, object]:
     """Return what the runs of a comparison say of themselves, but for machines and times."""
     comparison = Comparison(ENV, ("dt",), 2, "smoke", SMALL, folder / "runs", folder / "results")
-    news = work(comparison, entries_of(comparison), Common(quiet=True, threads=1), engine)
+    runs = [(comparison, one) for one in entries_of(comparison)]
+    news = work(runs, Common(quiet=True, threads=1), engine)
     assert (news.busy, news.failed) == ([], {})
     records = sorted(comparison.published.glob("*-seed*/icl.json"))
     told = [json.loads(file.read_text(encoding="utf-8")) for file in records]

@@ -44,18 +44,24 @@ def test_who_stops_listening_stops_the_workers(tmp_path: Path) -> None:
 
 
 SCRIPT = """
+import signal
+import time
+
 from radt.engine import LocalEngine
 from tests.engine.jobs import sleep
 
 if __name__ == "__main__":
-    for _, process in LocalEngine(2).map(sleep, [60.0, 60.0]):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs of a shell may ignore it
+    for count, (_, process) in enumerate(LocalEngine(2).map(sleep, [600.0, 600.0])):
         print(process, flush=True)
+        time.sleep(BUSY * count)  # with the news of the second
 """
 
 
+@pytest.mark.parametrize("busy", [0, 600])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
+def test_no_process_outlives_its_parent(how: signal.Signals, busy: int, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.replace("BUSY", str(busy)))
     root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, str(tmp_path / "script.py")],
@@ -68,7 +74,7 @@ def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> 
         children = psutil.Process(parent.pid).children()
         assert workers < {child.pid for child in children}
         parent.send_signal(how)
-        _, alive = psutil.wait_procs(children, timeout=30)
+        _, alive = psutil.wait_procs(children, timeout=120)
     assert not [process for process in alive if still_runs(process)]
 
 

@@ -23,7 +23,9 @@ from radt.experiments.reproduce import (
 )
 
 RESULTS = Path(__file__).parents[2] / "results"
-APART = ("bench", "memory", "tuning.jsonl", "test-full.txt")  # benchmarks, tries, and a report
+APART = (  # benchmarks, tries, a report, and what plug-ins leave (tests/test_example_suites.py)
+    *("bench", "memory", "tuning.jsonl", "test-full.txt", "examples"),
+)
 KEYS = {"entry", "claim", "paper", "verdict", "rows", "code_version", "wall_seconds"}
 ROW_KEYS = {
     *("label", "method", "env", "tasks", "rule", "seeds", "score", "ci95"),
@@ -94,7 +96,7 @@ def test_what_reuses_weights_says_whose() -> None:
 
 
 def test_a_kind_without_its_measurement_is_refused() -> None:
-    with pytest.raises(ExperimentError, match="reuse and data need a measurement"):
+    with pytest.raises(ExperimentError, match="need a measurement"):
         Experiment(name="x", paper="", kind="reuse", studies=(Study("dark-room-10x10", ("dt",)),))
 
 

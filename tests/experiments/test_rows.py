@@ -68,3 +68,14 @@ def test_an_older_record_calls_a_variant_its_method() -> None:
 def test_rows_of_experiments_stand_before_references() -> None:
     records = [record(label, 0, 1.0) for label in ("random", "ra-dt@b", "ra-dt@a", "dt")]
     assert [row["label"] for row in rows_of(records)] == ["dt", "ra-dt@b", "ra-dt@a", "random"]
+
+
+def test_other_tasks_are_normalised_by_bounds_of_their_own() -> None:
+    there = {"returns": [[5.0] * 8] * 3, "optimum": [None] * 3}
+    known = {**there, "scoring": {"low": [0.0] * 3, "high": [10.0, 20.0, 50.0]}}
+    scoring = {"low": [0.0, 0.0], "high": [1.0, 1.0]}
+    one = record("dt", 0, 4.0, scoring=scoring, variants={"older": there, "newer": known})
+    eval_, older, newer = rows_of([one])
+    assert eval_["normalised"] == pytest.approx(5.0)
+    assert older["normalised"] is None
+    assert newer["normalised"] == pytest.approx((0.5 + 0.25 + 0.1) / 3)

@@ -10,6 +10,7 @@ import pytest
 from radt import cli
 from radt.experiments import EXPERIMENTS
 
+KINDS = ("slippery-room", "visits", "tuning", "key-door-data", "efficiency-inference")
 MINE = """
 from radt.experiments import EXPERIMENTS, Experiment, Study
 
@@ -33,14 +34,14 @@ def reproduce(place: Path, *words: str) -> int:
         return cli.main(["reproduce", *words, *folders, *common])
 
 
-@pytest.mark.parametrize("name", ["slippery-room", "visits", "tuning", "key-door-data"])
+@pytest.mark.parametrize("name", KINDS)
 def test_one_of_each_kind(name: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce(place, name) == 0
     result = json.loads(capsys.readouterr().out)
     experiment, folder = EXPERIMENTS[name], place / "results" / name
     assert result == json.loads((folder / "result.json").read_text())
     assert (folder / "result.md").is_file()
-    assert bool(result["rows"]) == (experiment.kind in ("compare", "tune"))
+    assert bool(result["rows"]) == (experiment.kind in ("compare", "tune", "bench"))
     before = {file: file.stat().st_mtime_ns for file in place.rglob("icl.json")}
     assert reproduce(place, name) == 0  # nothing is left, so nothing is made again
     assert json.loads(capsys.readouterr().out) == result
@@ -64,8 +65,33 @@ def test_finished_tries_that_a_killed_process_left_are_noted(
 
 
 def test_the_kinds_are_all() -> None:
-    named = {EXPERIMENTS[name].kind for name in ("slippery-room", "visits", "tuning", "maze-data")}
+    named = {EXPERIMENTS[name].kind for name in KINDS}
     assert {EXPERIMENTS[name].kind for name in EXPERIMENTS.names()} == named
+
+
+def test_what_is_published_with_older_values_is_run_anew_when_asked(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, label = "slippery-room", "retrace-seed0"
+    assert reproduce(place, name) == 0
+    kept = place / "results" / "dark-room-10x10-slip" / label
+    for folder in (kept, place / "runs" / "dark-room-10x10-slip" / label):
+        file = folder / "config.json"
+        file.write_text(file.read_text().replace('"trials": 2', '"trials": 3'))
+    older = (kept / "icl.json").stat().st_mtime_ns
+    assert reproduce(place, name) == 0
+    assert (kept / "icl.json").stat().st_mtime_ns == older
+    capsys.readouterr()
+    assert reproduce(place, name, "--again", "--dry-run") == 0
+    (plan,) = json.loads(capsys.readouterr().out)["plan"]
+    assert (plan["state"], plan["runs"]["changed"]) == ("config changed since", 1)
+    assert reproduce(place, name, "--again") == 0
+    assert (kept / "icl.json").stat().st_mtime_ns > older
+    assert '"trials": 2' in (kept / "config.json").read_text()
+    capsys.readouterr()
+    assert reproduce(place, name, "--dry-run") == 0
+    (plan,) = json.loads(capsys.readouterr().out)["plan"]
+    assert plan["state"] == "published"
 
 
 def test_weights_of_seed_0_are_published(place: Path) -> None:

@@ -46,7 +46,7 @@ def keys_of(entries: Entries) -> Tensor:
 
 def write(store: Store, lived: Sequence[Trajectory], identity: Identity) -> NewEntries:
     """Write trajectories in one transaction and return what was written."""
-    entries, chunks = cut_trials(lived, identity.spaces, identity.context_len, store.episodes)
+    entries, chunks = cut_trials(lived, identity.spaces, identity.halves, store.episodes)
     new = NewEntries(entries, keys_of(entries), chunks)
     store.append(new)
     return new

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from radt.memory.entries import DedupOrder, Entries, cut, deduplicate, key_start
+from radt.memory.entries import DedupOrder, Entries, Halves, cut, deduplicate, key_start
 from tests.memory.toy_data import cut_lengths, random_entries
 
 
@@ -44,17 +44,21 @@ def test_a_key_embeds_the_c_latest_states() -> None:
 
 
 @settings(max_examples=50)
-@given(lengths=st.lists(st.integers(1, 40), max_size=8), context_len=st.integers(1, 12))
-def test_cutting_equals_a_loop(lengths: list[int], context_len: int) -> None:
+@given(
+    lengths=st.lists(st.integers(1, 40), max_size=8),
+    past=st.integers(1, 12),
+    more=st.integers(0, 4),
+)
+def test_cutting_equals_a_loop(lengths: list[int], past: int, more: int) -> None:
+    future = past + more
     numbers = torch.arange(len(lengths))
     returns = numbers.float() / 3
-    entries = cut(
-        numbers + 7, numbers, numbers + 2, torch.tensor(lengths).long(), returns, context_len
-    )
+    length, halves = torch.tensor(lengths).long(), Halves(past, future)
+    entries = cut(numbers + 7, numbers, numbers + 2, length, returns, halves)
     rows = [
-        (e + 7, e, e + 2, t, max(0, t - context_len), min(length, t + context_len))
+        (e + 7, e, e + 2, t, max(0, t - past), min(length, t + future))
         for e, length in enumerate(lengths)
-        for t in range(0, length, context_len)
+        for t in range(0, length, past)
     ]
     columns = [entries.task, entries.episode, entries.age]
     columns += [entries.position, entries.start, entries.stop]

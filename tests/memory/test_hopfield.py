@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from radt.memory.hopfield import FrozenHopfield, Numbers, Similarity, TokenTable, binned
+from radt.memory.hopfield import FrozenHopfield, Numbers, Similarity, TokenTable
+from radt.model.tokens import binned
 
 WORDS = torch.tensor([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0]])  # E: 3 words, 2 dimensions
 

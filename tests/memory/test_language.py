@@ -300,3 +300,18 @@ def test_the_packaged_model_is_the_public_one() -> None:
     model = LanguageModel.load(MINILM)
     assert (model.width, tuple(model.words.shape)) == (384, (30522, 384))
     assert model.longest == 512
+
+
+def test_a_model_can_be_cut_or_have_random_weights() -> None:
+    folder = str(tiny_folder())
+    whole, first, random, same = (
+        LanguageModel.load(folder, **changes)
+        for changes in ({}, {"layers": 1}, {"random_weights": True}, {"random_weights": True})
+    )
+    assert first.parameters < whole.parameters == random.parameters
+    assert torch.equal(first.words, whole.words)
+    assert not torch.equal(random.words, whole.words)
+    assert torch.equal(random.words, same.words)
+    assert len({whole.sha256, first.sha256, random.sha256}) == 3
+    with pytest.raises(LanguageModelError, match="layers must lie in"):
+        LanguageModel.load(folder, layers=99)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from radt.envs.suite import TaskSuite
-from radt.memory.entries import stack
+from radt.memory.entries import Halves, stack
 from radt.memory.store import DatasetStore
 from radt.trajectory import Trajectory
 from tests.contracts import store as contract
@@ -33,7 +33,7 @@ def maker(kind: str, suite: TaskSuite, folder: Path) -> contract.MakeStore:
         by_task: dict[int, list[Trajectory]] = {}
         for trajectory in lived:
             by_task.setdefault(trajectory.task, []).append(trajectory)
-        return DatasetStore(write_toys(folder, suite, by_task), context_len)
+        return DatasetStore(write_toys(folder, suite, by_task), Halves(context_len, context_len))
 
     return make
 

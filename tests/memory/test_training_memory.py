@@ -15,8 +15,9 @@ from radt.data import Dataset
 from radt.envs.suite import TaskSuite
 from radt.memory.index import FlatIndex, similarity, unit
 from radt.memory.memory import Memory, MemoryConfig
-from radt.methods import training_memory
-from radt.methods.training_memory import RetrievalTraining, TrainingMemory
+from radt.methods import training_index
+from radt.methods.retrieval_training import RetrievalTraining
+from radt.methods.training_memory import TrainingMemory
 from radt.methods.transforms import truncate_chunks
 from radt.trajectory import Batch, Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
@@ -58,7 +59,7 @@ def test_keys_are_where_the_embedder_computes(dataset: Dataset) -> None:
     embedder = toy_embedder(dataset.spaces)
     embedder.network.to("meta")  # stands for a GPU
     memory = TrainingMemory(
-        dataset, embedder, replace(CONFIG, retrieve_every=0), RetrievalTraining()
+        dataset, embedder, replace(CONFIG, retrieve_every=0), RetrievalTraining(min_length=10)
     )
     assert isinstance(memory.index, FlatIndex)
     assert memory.index.table.device.type == "meta"
@@ -330,7 +331,7 @@ def test_keys_do_not_depend_on_how_many_are_embedded_at_once(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = build().keys
-    monkeypatch.setattr(training_memory, "EMBED_AT_ONCE", 7)
+    monkeypatch.setattr(training_index, "EMBED_AT_ONCE", 7)
     torch.testing.assert_close(build().keys, keys)
 
 
@@ -389,3 +390,12 @@ def test_chunks_may_end_with_an_early_reward(build: Build, rng: np.random.Genera
     assert (lengths[150:] == chunks.mask.sum(1)[150:]).all()
     assert set(lengths[:150].tolist()) <= {2, 4, 5, 8}
     assert 50 < int((lengths[:150] == 2).sum()) < 100  # every second one shows one reward
+
+
+@pytest.mark.parametrize("contexts", ["own-task", "all-tasks", "equal-return"])
+def test_random_contexts_are_drawn_from_what_dedup_leaves(build: Build, contexts: str) -> None:
+    searched = build(dedup=0.9)
+    drawn = build(contexts=contexts, dedup=0.9)
+    assert drawn.sizes["distinct"] == searched.sizes["distinct"] < searched.sizes["cut"]
+    assert torch.equal(drawn.store.entries.episode, searched.store.entries.episode)
+    assert "distinct" not in build(contexts=contexts, dedup=None).sizes

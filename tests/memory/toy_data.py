@@ -12,7 +12,7 @@ from torch import Tensor
 from radt.data import Dataset, History, Manifest, write_history, write_manifest
 from radt.envs.suite import TaskSuite
 from radt.memory.embed import DecisionTransformerEmbedder
-from radt.memory.entries import Entries, cut
+from radt.memory.entries import Entries, Halves, cut
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
 from tests.model.batches import small_model
@@ -71,7 +71,8 @@ def cut_lengths(lengths: Sequence[int], context_len: int) -> Entries:
     """Cut trajectories of these lengths, all of task 0."""
     length = torch.tensor(lengths)
     row: Tensor = torch.arange(len(lengths))
-    return cut(torch.zeros_like(row), row, row, length, row.float(), context_len)
+    halves = Halves(context_len, context_len)
+    return cut(torch.zeros_like(row), row, row, length, row.float(), halves)
 
 
 def normalised(values: list[float]) -> list[np.float32]:

@@ -10,7 +10,7 @@ import pytest
 
 from radt.data import Dataset
 from radt.methods.ra_dt import RADT, RADTOptions
-from radt.methods.training_memory import RetrievalTraining
+from radt.methods.retrieval_training import RetrievalTraining
 from tests.contracts.method import OPTIONS, build_method, toy_dataset
 from tests.memory.tiny_language import tiny_embedder
 from tests.toys import TOY_GRID
@@ -82,7 +82,7 @@ def test_a_thinned_dataset_reads_the_same_steps_and_has_no_history(dataset: Data
 
 @pytest.mark.parametrize("offsets", [(), (1,), (0, 50), (0, -1)])
 def test_offsets_that_cannot_be_are_refused(offsets: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="0 among them and all below context_len=50"):
+    with pytest.raises(ValueError, match="0 among them and all below 50"):
         RADTOptions(training=RetrievalTraining(query_offsets=offsets))
 
 

@@ -193,6 +193,10 @@ def test_an_environment_without_an_oracle_is_told_what_to_write(
         ({"set_size": 0}, "set_size must be at least 1"),
         ({"context_dropout": -0.1}, "context_dropout must be a share in"),
         ({"model": ModelConfig()}, "DPT reads no return-to-go"),
+        (
+            {"model": ModelConfig(return_to_go=False, return_loss=1.0)},
+            "DPT predicts no return-to-go",
+        ),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, object], message: str) -> None:

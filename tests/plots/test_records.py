@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
-from radt.checkpoint import write_tensors
 from radt.plots.records import RecordError, outcomes, read_record
 from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
 
@@ -106,15 +104,6 @@ def test_what_does_not_belong_together_is_refused(changes: dict[str, object], me
 def test_nothing_to_show_is_an_error() -> None:
     with pytest.raises(RecordError, match="at least one"):
         outcomes([])
-
-
-def test_reading_counts_the_parameters_of_the_checkpoint_beside(tmp_path: Path) -> None:
-    path = tmp_path / "icl.json"
-    path.write_text(json.dumps(synthetic_record("dt")))
-    assert "parameters" not in read_record(path)
-    tensors = {"policy.a": torch.zeros(3, 4), "embedder.b": torch.zeros(5)}
-    write_tensors(tmp_path / "model.safetensors", tensors, {})
-    assert read_record(path)["parameters"] == 17
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ import pytest
 
 from radt import api, cli
 from radt.commands import compare_work
-from radt.commands.compare_work import time_left
+from radt.commands.compare_work import time_left, work
+from radt.commands.flags import Common
 from radt.files import locked
 from radt.runs import compare as pacing
-from radt.runs.compare import REFERENCES, Comparison, Pace, entry, fitting_updates, publish_run
+from radt.runs.compare import REFERENCES, Comparison, Pace, entry, fitting_updates
 from radt.runs.provenance import trials_per_second, updates_per_second, validations
 from radt.runs.run import RESULT, RunError
 from tests.runs.small import use_toys
@@ -209,6 +210,34 @@ def test_two_processes_share_the_work(tmp_path: Path, capsys: pytest.CaptureFixt
     assert told["finished"] == [f"{name}-seed0" for name in REFERENCES]
 
 
+@pytest.mark.usefixtures("without_reports")
+def test_a_record_of_older_values_stays_until_there_is_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(capsys, words(tmp_path))
+    longer = replace(compared(tmp_path), sets=(*SETS, "learn.updates=5"))
+    planned = entry(longer, "dt", 0, strict=False)
+    assert planned.state == "changed"
+    published, worked = snapshot(planned.published), snapshot(planned.out)
+    (planned.published / "of-older-values.png").touch()
+    common = Common(threads=1, quiet=True)
+    with locked(planned.out / api.LOCK, wait=False):  # somebody still works with older values
+        assert work([(longer, planned)], common).busy == ["dt-seed0"]
+    left = snapshot(planned.out)
+    assert all(left[file] == worked[file] for file in worked if not file.endswith(api.LOCK))
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise RunError("the simulator is missing")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compare_work, "run", fail)
+        assert list(work([(longer, planned)], common).failed) == ["dt-seed0"]
+    assert published.items() <= snapshot(planned.published).items()
+    assert work([(longer, planned)], common).finished == ["dt-seed0"]
+    assert entry(longer, "dt", 0).state == "published"
+    assert not (planned.published / "of-older-values.png").exists()
+
+
 def test_what_others_do_is_not_counted_as_done(tmp_path: Path) -> None:
     runs = [replace(entry(compared(tmp_path), "dt", seed), minutes=10.0) for seed in range(4)]
     assert time_left(runs, done=0.0, spent=0.0) == "about 40.0 minutes left"
@@ -217,6 +246,8 @@ def test_what_others_do_is_not_counted_as_done(tmp_path: Path) -> None:
     runs[3].published.mkdir(parents=True)
     (runs[3].published / RESULT).write_text("{}")  # by another process
     assert time_left(runs[2:], done=10.0, spent=20.0) == "about 20.0 minutes left"
+    runs[3] = replace(runs[3], state="changed")  # what is there is to be replaced
+    assert time_left(runs[2:], done=10.0, spent=20.0) == "about 40.0 minutes left"
 
 
 @pytest.mark.usefixtures("without_reports")
@@ -304,17 +335,6 @@ def test_updates_are_rounded_down_and_too_little_time_is_an_error(tmp_path: Path
     config = compared(tmp_path).config("dt", 0)
     with pytest.raises(RunError, match=r"0\.5 go by before the first one.*--wall-minutes"):
         fitting_updates(config, pace, 0.6)
-
-
-@pytest.mark.usefixtures("without_reports")
-def test_an_older_record_is_completed_when_it_is_published(tmp_path: Path) -> None:
-    one = entry(compared(tmp_path), "dt", 0)
-    api.run(one.config, one.out, workers=1, threads=1)
-    record = json.loads((one.out / "icl.json").read_text())
-    older = {n: v for n, v in record.items() if n not in ("cost", "speed", "learning")}
-    (one.out / "icl.json").write_text(json.dumps(older))
-    publish_run(one.out, tmp_path / "kept")
-    assert json.loads((tmp_path / "kept" / "icl.json").read_text()) == record
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from radt.data import Dataset
+from radt.errors import RadtWarning
 from radt.memory.language import flush_embeddings
 from radt.methods import Method
 from radt.runs import evaluate as evaluation
 from radt.runs.evaluate import evaluate_run
 from radt.runs.provenance import Stopwatch, measured
-from radt.runs.run import Run, RunError, collect
+from radt.runs.run import Run, RunError, collect, keep_threads
 from radt.runs.trace import tracing
 from radt.runs.train import train_run
 from radt.variants import variant_names
@@ -114,6 +116,13 @@ def test_another_config_is_refused_even_when_all_is_finished(tmp_path: Path) -> 
         train_run(other, dataset, Stopwatch())
     with pytest.raises(RunError, match="seed: 0 there, 1 now"):
         evaluate_run(other, Stopwatch())
+
+
+def test_a_run_goes_on_with_the_threads_it_began_with(tmp_path: Path) -> None:
+    assert keep_threads(Run(small_config("dt"), tmp_path, threads=1)) == 1
+    with pytest.warns(RadtWarning, match=r"begun with threads=1 .* not with 2.* another --out"):
+        assert keep_threads(Run(small_config("dt"), tmp_path, threads=2)) == 1
+    assert keep_threads(Run(small_config("dt"), tmp_path)) == torch.get_num_threads() == 1
 
 
 def test_two_runs_are_equal(finished: tuple[Run, dict[str, object]], tmp_path: Path) -> None:

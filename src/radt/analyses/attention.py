@@ -30,7 +30,6 @@ from radt.analyses.shared import (
     draw_path,
     draw_room,
     drawable,
-    interval_json,
     mean_by,
     nothing_retrieved,
     over_tasks,
@@ -80,7 +79,7 @@ def analyse_attention(
     searching = on_the_way(keeper.kept)
     shares, following = attention_shares(policy, searching), follow(policy, searching)
     best = dict(zip(trials.tasks, done.returns.max(axis=1).tolist(), strict=True))
-    kinds = {"good": is_good(trials, best), "bad": is_bad(trials)}
+    kinds = kinds_of(trials, best)
     responses = {name: respond(following, kind) for name, kind in kinds.items()}
     shown = choose_decisions(keeper.kept, steps, kinds)
     draw_attention(policy, done, shown, path)
@@ -224,7 +223,7 @@ def attention_shares(
             found[name] = {
                 "attention": float(np.mean(mean_by(own, given))),
                 "steps": float(np.mean(mean_by(own, even))),
-                "lift": interval_json(over_tasks(mean_by(own, given / even))),
+                "lift": over_tasks(mean_by(own, given / even)),
             }
     return found
 
@@ -278,28 +277,21 @@ def _follow(policy: DecisionTransformer, moments: Moments) -> NDArray[np.float64
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)[shown]
 
 
-def is_good(trials: Trials, best_rolled_out: dict[int, float]) -> Kind:
-    """Say what a good trial is: most of the best return, or of the best seen where that is all."""
-    above = _bound(trials)
+def kinds_of(trials: Trials, best_rolled_out: dict[int, float]) -> dict[str, Kind]:
+    """Say what a good trial is, most of the best return, and a bad one, which found no goal.
+
+    Where the best return is not known, it is the best that was rolled out; where no success is
+    declared, a trial is bad that earns the least.
+    """
+    success = success_threshold(trials.suite, trials.tasks)
+    above = trials.suite.spaces.lowest_return if success is None else success
 
     def good(task: int, earned: float) -> bool:
         possible = trials.suite.optimal_return(task)
         best = best_rolled_out.get(task, 0.0) if possible is None else possible
         return earned > above and earned >= GOOD * best
 
-    return good
-
-
-def _bound(trials: Trials) -> float:
-    """Return what a trial exceeds that is not bad: success, or anything where none is declared."""
-    above = success_threshold(trials.suite, trials.tasks)
-    return trials.suite.spaces.lowest_return if above is None else above
-
-
-def is_bad(trials: Trials) -> Kind:
-    """Say what a bad trial is: one that did not find its goal, or none of several."""
-    above = _bound(trials)
-    return lambda _, earned: earned <= above
+    return {"good": good, "bad": lambda _, earned: earned <= above}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from radt.agent import Agent
 from radt.analyses.shared import (
     Finding,
     RolledOut,
-    interval_json,
     mean_by,
     nothing_retrieved,
     over_tasks,
@@ -152,7 +151,7 @@ def retrieval_numbers(done: RolledOut, searches: Searches) -> dict[str, Any]:
         "method": done.method,
         "searches": len(searches),
         "chance_of_own_task": 1.0 / len(trials.tasks),
-        **{name: interval_json(searches.overall(name)) for name in names},
+        **{name: searches.overall(name) for name in names},
         "by_trial": {name: _known(searches.by_trial(name, trials.count)) for name in names},
         "middle_80_by_trial": {
             name: [_known(bound) for bound in searches.spread(name, trials.count)]

@@ -50,7 +50,7 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, with what they were measured on."""
-        return {
+        values = {
             "analysis": self.analysis,
             "verdict": self.verdict,
             "env": self.trials.suite.name,
@@ -60,6 +60,7 @@ class Finding:
             **self.numbers,
             "code_version": code_version(),
         }
+        return dict(json.loads(json.dumps(values, default=asdict)))  # intervals, too
 
     def write(self) -> Path:
         """Write the numbers and the verdict beside the picture."""
@@ -79,11 +80,6 @@ def over_tasks(scores: Iterable[float]) -> Interval | None:
 def mean_by(task: NDArray[Any], values: NDArray[np.float64]) -> list[float]:
     """Average values [N] within each task [N], so that each task counts once."""
     return [float(values[task == one].mean()) for one in np.unique(task)]
-
-
-def interval_json(interval: Interval | None) -> dict[str, float] | None:
-    """Put an interval into plain values."""
-    return None if interval is None else asdict(interval)
 
 
 def percent(interval: Interval | None) -> str:

@@ -21,7 +21,6 @@ from radt.analyses.shared import (
     RolledOut,
     draw_heat,
     draw_room,
-    interval_json,
     over_tasks,
     percent,
     sum_by_cell,
@@ -81,9 +80,9 @@ def analyse_visits(done: RolledOut, path: Path) -> Finding:
     numbers = {
         "method": done.method,
         "share_visited_by_trial": share.mean(axis=0).tolist(),
-        "share_visited_in_first_trial": interval_json(first),
-        "share_visited_in_all_trials": interval_json(last),
-        "share_of_a_trial": {name: interval_json(found) for name, found in pace.items()},
+        "share_visited_in_first_trial": first,
+        "share_visited_in_all_trials": last,
+        "share_of_a_trial": pace,
         "by_task": dict(zip(map(str, done.trials.tasks), share[:, -1].tolist(), strict=True)),
     }
     return Finding("visits", say_visits(done, first, last, pace), numbers, done.trials, path)

@@ -1,7 +1,8 @@
 """Speed as a ratio to something real, measured on the user's machine: `radt bench`.
 
 Here are the arguments of each benchmark, written once: the command line reads them, and the
-function `bench_<name>` in the module of that name takes them; `<name>_table` shows its record.
+function `bench_<name>` in the module of that name takes them. `TABLE` there names what is shown of
+its record as a table: which list, and which columns of it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,15 @@ USUAL = Resources()
 
 @dataclass(frozen=True, kw_only=True)
 class CollectArguments:
-    """What `radt bench collect` measures."""
+    """Compare the speed of `radt collect` with other people's PPO, and how well both learn.
+
+    Beside rooms stands stable-baselines3's PPO, beside mazes sb3-contrib's RecurrentPPO.
+
+    Try:
+      radt bench collect
+      radt bench collect --rollouts 5 --skip-returns      a minute instead of many
+      radt bench collect --env maze-runner-15x15
+    """
 
     env: str = "dark-room-10x10"  # whose training tasks are learned, by its usual source
     rollouts: Annotated[int | None, arg(help_behavior_hint="(default: all)")] = None
@@ -41,7 +50,7 @@ class CollectArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateArguments:
-    """What `radt bench evaluate` measures."""
+    """Compare acting on many tasks at once with acting on one after the other, same noise."""
 
     checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
     """A run or checkpoint of your own."""
@@ -52,7 +61,12 @@ class EvaluateArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainArguments:
-    """What `radt bench train` measures."""
+    """Measure sequences and action targets per second of every method at the paper's sizes.
+
+    Try:
+      radt bench train
+      radt bench train --envs dark-room-10x10 --methods ad,ra-dt      the smallest room only
+    """
 
     envs: str = "dark-room-10x10,dark-room-20x20,dark-room-40x20"  # the last one's ratio counts
     methods: Annotated[str | None, arg(help_behavior_hint="(default: all that learn)")] = None
@@ -63,7 +77,13 @@ class TrainArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class DecideArguments:
-    """What `radt bench decide` measures."""
+    """Measure what a decision costs beside the policy's forward pass: embed, search, policy.
+
+    Try:
+      radt bench decide
+      radt bench decide --threads 1
+      radt bench decide --weights runs/dark-room-10x10/ra-dt-seed0
+    """
 
     env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
     steps: int = 25  # decisions that are timed, once the window is full
@@ -75,7 +95,12 @@ class DecideArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedArguments:
-    """What `radt bench distributed` measures."""
+    """Compare two processes that train together with one.
+
+    Try:
+      radt bench distributed
+      radt bench distributed --updates 100
+    """
 
     env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
     method: str = "ra-dt"  # what is trained
@@ -86,7 +111,12 @@ class DistributedArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryArguments:
-    """What `radt bench memory` measures."""
+    """Measure one read of a memory at several sizes: how long, how much is found, how much RAM.
+
+    Try:
+      radt bench memory
+      radt bench memory --sizes 10000,100000 --reads 200      minutes instead of an hour
+    """
 
     sizes: str = "10000,100000,1000000,10000000"  # numbers of entries
     widths: Annotated[str | None, arg(help_behavior_hint="(default: the embedder's)")] = None

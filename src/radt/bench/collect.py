@@ -9,17 +9,16 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from rich.table import Table
 
 from radt.bench import USUAL, CollectArguments, Resources
-from radt.bench.common import make_table, with_provenance
+from radt.bench.common import with_provenance
 from radt.collect import CollectProgress, record_histories
 from radt.collect.rollout import LATE_EPISODES, late_return
 from radt.data import Dataset
@@ -32,6 +31,7 @@ from radt.track import Tracker
 
 SAMPLED_TASKS = 8
 BASELINES = {"ppo": "stable_baselines3", "ppo-lstm": "sb3_contrib"}  # modules, by source
+TABLE = ("", ())
 Late = float | None  # the mean return of a task's last episodes; None if none was finished
 
 
@@ -250,24 +250,3 @@ def compare_returns(late: Sequence[Late], others: str, theirs: Sequence[Late]) -
         "our_mean": float(np.mean(np.array(late, float))),
         "interval": asdict(interval),  # tasks resampled
     }
-
-
-def collect_table(record: Mapping[str, Any]) -> Table:
-    """Show both sides and their returns."""
-    name = BASELINES[record["source"]]
-    ours, theirs, returns = record["ours"], record[name], record["returns"]
-    processes = f"{theirs['processes']} {name} {theirs['version']} processes"
-    rows = [
-        (f"{processes}, transitions/s", f"{theirs['rate']:,.0f}"),
-        ("radt, transitions/s", f"{ours['steady_rate']:,.0f}"),
-        ("radt, transitions collected", f"{ours['transitions']:,}"),
-        ("radt, seconds, files included", f"{ours['seconds']:.1f}"),
-        (f"{name}, seconds for as many", f"{theirs['seconds_for_all']:,.0f}"),
-        ("ratio with start-up and files", f"{record['ratio_of_whole_runs']:.1f}"),
-    ]
-    if returns is not None:
-        rows += [
-            (f"radt, return on {len(returns['ours'])} tasks", f"{returns['our_mean']:.2f}"),
-            (f"{name}, return", "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**returns["interval"])),
-        ]
-    return make_table(f"collecting {record['env']}", rows)

@@ -6,18 +6,18 @@ import dataclasses
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
-from rich.table import Table
 from torch import Tensor
 
+from radt.collect import record_histories
+from radt.collect.noisy_expert import NoisyExpertOptions
 from radt.config import RunConfig
-from radt.data import Dataset, History, Manifest, write_history, write_manifest
+from radt.data import Dataset
 from radt.envs.suite import TaskSuite
 from radt.memory.embed import Embedder
 from radt.methods import METHODS, Method
@@ -36,18 +36,6 @@ def with_provenance(
     """Add to what was measured where it comes from, and the ratio as the last word."""
     origin = {"code_version": code_version(), "machine": machine()}
     return {"benchmark": name, **measured, **origin, "ratio": ratio}
-
-
-def make_table(
-    title: str, rows: Iterable[Sequence[str]], columns: Sequence[str] = ("", "")
-) -> Table:
-    """Lay out a table for people: names on the left, numbers on the right."""
-    table = Table(title=title, show_header=any(columns))
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left")
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def tracked(phase: str, items: Collection[Item], quiet: bool) -> Iterator[Item]:
@@ -101,45 +89,15 @@ class Clock:
 
 
 @contextmanager
-def made_up_folder(suite: TaskSuite, transitions: int, seed: int = 0) -> Iterator[Path]:
+def made_up_folder(suite: TaskSuite, transitions: int) -> Iterator[Path]:
     """Write random walks through all training tasks as a dataset that is soon deleted."""
+    episodes = max(2, transitions // suite.spaces.horizon)  # a chunk comes from another episode
+    options = NoisyExpertOptions(
+        tasks=len(suite.train_tasks), episodes=episodes, first_noise=1.0, last_noise=1.0
+    )
     with tempfile.TemporaryDirectory(prefix="radt-bench-") as folder:
-        walks = random_walks(suite, transitions, seed)
-        manifest = Manifest(
-            env=suite.name,
-            env_spec={},
-            spaces=suite.spaces,
-            split="train",
-            seed=seed,
-            source="random",
-            hyper_parameters={"transitions": transitions},
-            code_version="",
-            files=tuple(write_history(Path(folder), walk, suite.spaces) for walk in walks),
-        )
-        write_manifest(Path(folder), manifest)
+        record_histories(suite, options, Path(folder), 1, quiet=True, source="noisy-expert")
         yield Path(folder)
-
-
-def random_walks(suite: TaskSuite, transitions: int, seed: int = 0) -> list[History]:
-    """Walk at random through every training task at once, whole episodes only."""
-    spaces, tasks = suite.spaces, suite.train_tasks
-    episodes = max(2, transitions // spaces.horizon)  # a chunk comes from another episode
-    count = episodes * spaces.horizon
-    actions = np.random.default_rng(seed).integers(spaces.action.size, size=(len(tasks), count))
-    states = np.zeros((len(tasks), count, *spaces.state.shape), spaces.state.dtype)
-    rewards = np.zeros((len(tasks), count), np.float32)
-    env = suite.make_vec(tasks)
-    for step in range(count):
-        if step % spaces.horizon == 0:
-            obs, _ = env.reset(seed=seed + step)
-        states[:, step] = obs
-        obs, rewards[:, step], *_ = env.step(actions[:, step])
-    env.close()
-    lengths = np.full(episodes, spaces.horizon, np.int32)
-    return [
-        History(task, states[row], actions[row].astype(np.uint8), rewards[row], lengths)
-        for row, task in enumerate(tasks)
-    ]
 
 
 class MadeUpKeys:

@@ -13,19 +13,18 @@ kept still knows what has left the window: how alike both are there is one numbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 import torch
-from rich.table import Table
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from radt.agent import Agent
 from radt.api import preset
 from radt.bench import USUAL, DecideArguments, Resources
-from radt.bench.common import Clock, make_table, tracked, untrained_method, with_provenance
+from radt.bench.common import Clock, tracked, untrained_method, with_provenance
 from radt.config import Budget
 from radt.costs import random_trial, warm_actor
 from radt.envs.suite import SUITES
@@ -45,6 +44,10 @@ Scene = tuple[Budget, int]  # whose model, how many slots
 SCENES: tuple[Scene, ...] = (("laptop", 20), ("laptop", 1), ("paper", 1))
 PARTS = ("embed", "search", "policy", "rest")
 Timing = dict[str, Any]  # of one contestant in one scene, see `time_scene`
+TABLE = (
+    "timings",
+    ("who", "model", "slots", *PARTS, "whole", "decisions_per_second", "ratio"),
+)
 
 
 def bench_decide(
@@ -214,22 +217,3 @@ def embedding_cosine(loaded: Loaded, env: str, trials: int, seed: int = 0) -> fl
     in_context_learning(agent, vector, trials, seed, after_step)
     vector.close()
     return float(torch.cat(cosines).mean())
-
-
-def decide_table(record: Mapping[str, Any]) -> Table:
-    """Show a line per scene and contestant."""
-    rows = [
-        (
-            *(timing["who"], timing["model"], str(timing["slots"])),
-            *(f"{1e3 * timing[name]:.2f}" for name in (*PARTS, "whole")),
-            *(f"{timing['decisions_per_second']:,.0f}", f"{timing['ratio']:.2f}"),
-        )
-        for timing in record["timings"]
-    ]
-    title = (
-        f"one decision of all slots in {record['env']}, milliseconds\n"
-        f"cosine of incremental and windowed embedding behind step C: "
-        f"{record['incremental_cosine']:.4f}"
-    )
-    columns = ("who", "model", "slots", *PARTS, "whole", "decisions/s", "/ forward")
-    return make_table(title, rows, columns)

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from rich.table import Table
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, record
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -25,7 +24,6 @@ from radt.bench import USUAL, DistributedArguments, Resources
 from radt.bench.common import (
     Clock,
     made_up_folder,
-    make_table,
     mean_seconds,
     prepared_method,
     tracked,
@@ -45,6 +43,7 @@ WARM_UP = 2  # updates that are not timed
 AVERAGED = 20  # times that the averaging of gradients is timed
 ONE, THREADS, TWO = "1 x 1", "1 x 2", "2 x 1"  # processes x threads of each
 Taken = dict[str, float]  # how long one update took, and its parts, see `time_updates`
+TABLE = ("", ())
 
 
 def bench_distributed(
@@ -125,22 +124,3 @@ def largest_difference(one: Path, two: Path) -> float:
     """Return how far two saved states are apart at most, moments of the optimiser included."""
     (mine, _), (theirs, _) = read_tensors(one), read_tensors(two)
     return max(float((mine[name] - theirs[name]).abs().max()) for name in mine)
-
-
-def distributed_table(record: Mapping[str, Any]) -> Table:
-    """Show the ways to share two cores, and what more processes do not shorten."""
-    rows = [
-        (
-            way,
-            f"{taken['seconds']:.4f}",
-            f"{taken['draw_seconds'] / taken['seconds']:.0%}",
-            f"{taken['average_seconds'] / taken['seconds']:.0%}",
-        )
-        for way, taken in record["ways"].items()
-    ]
-    title = (
-        f"{record['method']} in {record['env']}, {record['budget']} budget\n"
-        f"largest difference of a weight: {record['largest_weight_difference']:.1e}"
-    )
-    columns = ("processes x threads", "seconds an update", "drawing", "averaging gradients")
-    return make_table(title, rows, columns)

@@ -7,20 +7,21 @@ the record says in how many trials both sides earned the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.table import Table
 
 from radt.bench import USUAL, EvaluateArguments, Resources
-from radt.bench.common import make_table, tracked, with_provenance
+from radt.bench.common import tracked, with_provenance
 from radt.envs.suite import SUITES, TaskSuite
 from radt.icl import env_seed, in_context_learning
 from radt.loading import Loaded, load, shipped
 from radt.runs.run import RunError
+
+TABLE = ("", ())
 
 
 def bench_evaluate(
@@ -91,14 +92,3 @@ def act_alone(
                 over = terminated or truncated
         env.close()
     return returns
-
-
-def evaluate_table(record: Mapping[str, Any]) -> Table:
-    """Show both speeds, and how often both sides earned the same."""
-    rates = record["trials_per_second"]
-    rows = [
-        (f"{record['tasks']} tasks at once, trials/s", f"{rates['together']:,.1f}"),
-        ("one task at a time, trials/s", f"{rates['alone']:,.1f}"),
-        ("trials with equal returns", f"{record['equal_returns']:.1%}"),
-    ]
-    return make_table(f"evaluating {record['method']} on {record['env']}", rows)

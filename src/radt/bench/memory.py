@@ -25,11 +25,10 @@ import numpy as np
 import psutil
 import torch
 from numpy.typing import NDArray
-from rich.table import Table
 from torch import Tensor
 
 from radt.bench import USUAL, MemoryArguments, Resources
-from radt.bench.common import make_table, tracked, with_provenance
+from radt.bench.common import tracked, with_provenance
 from radt.data import DataError, Dataset, dataset_folder
 from radt.data.reader import free_memory
 from radt.loading import load, shipped
@@ -49,6 +48,10 @@ EMBEDDED = 1024  # prefixes that are embedded together
 BLOCK = 1 << 16  # keys that are made together
 Search = Callable[[int], object]  # told which query it is for
 Read = dict[str, Any]  # through one index at one size, see `measure_read`
+TABLE = (
+    "reads",
+    ("size", "width", "index", "recall", "p50_ms", "p99_ms", "product_p50_ms", "own_task_p50_ms"),
+)
 
 
 def bench_memory(arguments: MemoryArguments, resources: Resources = USUAL) -> dict[str, Any]:
@@ -247,23 +250,3 @@ def fastest_by_size(reads: Sequence[Read]) -> dict[int, Read]:
     enough = [read for read in reads if read["width"] == width and read["recall"] >= QUALIFIES]
     slowest_first = sorted(enough, key=lambda read: -read["p50_ms"])
     return {read["size"]: read for read in slowest_first}
-
-
-def memory_table(record: Mapping[str, Any]) -> Table:
-    """Show a line per read."""
-    times = ("p50_ms", "p99_ms", "product_p50_ms", "own_task_p50_ms")
-    rows = [
-        (
-            f"{read['size']:,}",
-            str(read["width"]),
-            read["index"],
-            f"{read['recall']:.3f}",
-            *(f"{read[time]:.3f}" for time in times),
-            f"{read['build_seconds']:.1f}",
-            f"{read['bytes_per_entry']:.0f}",
-        )
-        for read in record["reads"]
-    ]
-    title = f"one read of {K}; the ratio is product / p50 of the fastest at the largest size"
-    names = ("entries", "width", "index", "recall", "p50 ms", "p99 ms", "product", "own task")
-    return make_table(title, rows, (*names, "build s", "bytes/entry"))

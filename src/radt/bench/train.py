@@ -9,19 +9,16 @@ paper's language model is not at hand, the laptop's reads the queries; the recor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 from torch import nn
 
 from radt.api import preset
 from radt.bench import USUAL, Resources, TrainArguments
 from radt.bench.common import (
     made_up_folder,
-    make_table,
     mean_seconds,
     prepared_method,
     tracked,
@@ -41,6 +38,10 @@ from radt.variants import variant, variant_names
 
 COMPARED = ("ra-dt", "ad")  # the ratio is the first's sequences/s over the second's
 Speed = dict[str, Any]  # of one method in one environment, see `time_method`
+TABLE = (
+    "speeds",
+    ("env", "method", "tokens", "keys", "sequences_per_second", "targets_per_second"),
+)
 
 
 def bench_train(
@@ -136,24 +137,3 @@ def time_method(
         "targets_per_second": targets / update,
         "language_model": embedder.model if isinstance(embedder, LanguageOptions) else None,
     }
-
-
-def train_table(record: Mapping[str, Any]) -> Table:
-    """Show a line per environment and method."""
-    rows = [
-        (
-            speed["env"],
-            speed["method"] + (f" ({speed['language_model']})" if speed["language_model"] else ""),
-            f"{speed['tokens']:,}",
-            f"{speed['keys']:,}" if speed["keys"] else "-",
-            f"{speed['sequences_per_second']:.3g}",
-            f"{speed['targets_per_second']:,.0f}",
-            f"{speed['draw_seconds'] / speed['update_seconds']:.0%}",
-        )
-        for speed in record["speeds"]
-    ]
-    title = (
-        f"learning, micro-batches of {record['micro_batch']}; the ratio is {' / '.join(COMPARED)}"
-    )
-    columns = ("env", "method", "tokens", "keys", "sequences/s", "targets/s", "drawing")
-    return make_table(title, rows, columns)

@@ -102,6 +102,7 @@ class Walk:
         self._streams = [stream(seed, task, ROLLOUT) for task in tasks]
         self._noise = np.linspace(options.first_noise, options.last_noise, options.episodes)
         self._episode = np.full(len(tasks), -1)  # [tasks]
+        self._padding = suite.spaces.padding(tasks)
 
     def go_on(self) -> Rollout:
         """Take some steps."""
@@ -112,6 +113,8 @@ class Walk:
             detours = np.stack([own.standard_normal(shape) for own in self._streams], 1)
         else:
             detours = np.stack([space.sample(count, own) for own in self._streams], 1)
+        if self._padding is not None:
+            detours[:, self._padding] = 0.0
 
         def choose(step: int) -> NDArray[Any]:
             episode[runner.begun] += 1

@@ -28,7 +28,7 @@ from radt.data.manifest import MANIFEST, TaskFile
 from radt.data.store import task_file
 from radt.decode import differences, leaves
 from radt.engine import Engine, LocalEngine
-from radt.envs.suite import SAID_OF_ITSELF, TaskSuite
+from radt.envs.suite import SAID_OF_ITSELF, TaskSuite, for_data
 from radt.errors import RadtWarning
 from radt.files import atomic_write, locked, remove_leftovers
 from radt.old_names import translated
@@ -81,7 +81,7 @@ def record_histories(
             _begin(folder / PARTS, content)
             with _reporter(progress, quiet) as report:
                 parts = (folder / PARTS).absolute()  # workers may stand elsewhere
-                request = Request(suite, options, parts, engine, report)
+                request = Request(for_data(suite), options, parts, engine, report)
                 _write(folder, entry.record(request), suite, source, content)
         shutil.rmtree(folder / PARTS, ignore_errors=True)
     return folder

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from radt.bench import (
-    CollectArguments,
-    DecideArguments,
-    DistributedArguments,
-    EvaluateArguments,
-    MemoryArguments,
-    Resources,
-    TrainArguments,
-)
+from radt import bench
 from radt.commands.flags import ComputingVerb
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+UNSHOWN = ("hyper_parameters", "machine", "ratio")  # the ratio is the last line
 
 
 class BenchVerb(ComputingVerb):
@@ -25,89 +23,59 @@ class BenchVerb(ComputingVerb):
     benchmark: ClassVar[str]
 
     def execute(self) -> None:
-        """Measure, write the record, and print it: one JSON object, or a table and the ratio."""
+        """Measure, write the record, and print it: one JSON object, or tables and the ratio."""
         from rich.text import Text
 
         from radt.files import atomic_write
 
         name, common, out = self.benchmark, self.common, vars(self)["out"]
         module = import_module(f"radt.bench.{name}")
-        resources = Resources(common.device, common.workers, common.quiet)
+        resources = bench.Resources(common.device, common.workers, common.quiet)
         record = getattr(module, f"bench_{name}")(self, resources)
         content = json.dumps(record, allow_nan=False, indent=1)
         atomic_write(out, f"{content}\n".encode())
         written = Text(f"written to {out}", style="dim", no_wrap=True, overflow="ignore")
-        common.answer(record, getattr(module, f"{name}_table")(record), written)
+        common.answer(record, *shown(record, *module.TABLE), written)
         if not common.json and record["ratio"] is not None:
             print(f"ratio {record['ratio']:.2f}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BenchCollectVerb(BenchVerb, CollectArguments):
-    """Compare the speed of `radt collect` with other people's PPO, and how well both learn.
+def shown(record: Mapping[str, Any], rows: str, columns: Sequence[str]) -> Iterator[Table]:
+    """Show some columns of one list of a record, and every number beside it."""
+    from rich.table import Table
 
-    Beside rooms stands stable-baselines3's PPO, beside mazes sb3-contrib's RecurrentPPO.
+    from radt.decode import leaves
 
-    Try:
-      radt bench collect
-      radt bench collect --rollouts 5 --skip-returns      a minute instead of many
-      radt bench collect --env maze-runner-15x15
-    """
-
-    benchmark = "collect"
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchTrainVerb(BenchVerb, TrainArguments):
-    """Measure sequences and action targets per second of every method at the paper's sizes.
-
-    Try:
-      radt bench train
-      radt bench train --envs dark-room-10x10 --methods ad,ra-dt      the smallest room only
-    """
-
-    benchmark = "train"
+    if rows:
+        table = Table(title=rows)
+        for place, name in enumerate(columns):
+            table.add_column(name.replace("_", " "), justify="right" if place else "left")
+        for row in record[rows]:
+            table.add_row(*(_short(row[name]) for name in columns))
+        yield table
+    facts = Table(show_header=False)
+    for path, value in leaves({n: v for n, v in record.items() if n not in UNSHOWN}).items():
+        if not isinstance(value, list):
+            facts.add_row(path, _short(value))
+    yield facts
 
 
-@dataclass(frozen=True, kw_only=True)
-class BenchDecideVerb(BenchVerb, DecideArguments):
-    """Measure what a decision costs beside the policy's forward pass: embed, search, policy.
-
-    Try:
-      radt bench decide
-      radt bench decide --threads 1
-      radt bench decide --weights runs/dark-room-10x10/ra-dt-seed0
-    """
-
-    benchmark = "decide"
+def _short(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BenchEvaluateVerb(BenchVerb, EvaluateArguments):
-    """Compare acting on many tasks at once with acting on one after the other, same noise."""
-
-    benchmark = "evaluate"
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchMemoryVerb(BenchVerb, MemoryArguments):
-    """Measure one read of a memory at several sizes: how long, how much is found, how much RAM.
-
-    Try:
-      radt bench memory
-      radt bench memory --sizes 10000,100000 --reads 200      minutes instead of an hour
-    """
-
-    benchmark = "memory"
+def _verb(benchmark: str, arguments: type) -> type[BenchVerb]:
+    inside = {"benchmark": benchmark, "__doc__": arguments.__doc__}
+    made = type(f"Bench{benchmark.title()}Verb", (BenchVerb, arguments), inside)
+    verb: type[BenchVerb] = dataclass(frozen=True, kw_only=True)(made)
+    return verb
 
 
-@dataclass(frozen=True, kw_only=True)
-class BenchDistributedVerb(BenchVerb, DistributedArguments):
-    """Compare two processes that train together with one.
-
-    Try:
-      radt bench distributed
-      radt bench distributed --updates 100
-    """
-
-    benchmark = "distributed"
+VERBS = {
+    "collect": _verb("collect", bench.CollectArguments),
+    "train": _verb("train", bench.TrainArguments),
+    "decide": _verb("decide", bench.DecideArguments),
+    "evaluate": _verb("evaluate", bench.EvaluateArguments),
+    "memory": _verb("memory", bench.MemoryArguments),
+    "distributed": _verb("distributed", bench.DistributedArguments),
+}

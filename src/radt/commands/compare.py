@@ -79,7 +79,7 @@ class CompareVerb(EngineVerb):
         ready = ("finished",) if self.table else ("finished", "interrupted", "missing")
         todo = [one for one in entries if one.state in ready]
         with self.opened() as engine:
-            news = work(comparison, todo, self.common, engine)
+            news = work([(comparison, one) for one in todo], self.common, engine)
         self._answer(comparison, news)
 
     def _comparison(self) -> Comparison:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from radt.api import BusyError, collect, run
+from radt.api import BusyError, alone_in, collect, run
 from radt.commands.flags import Common, duration, plain_columns, say
 from radt.engine import Engine, LocalEngine
 from radt.errors import RadtError, RunError
@@ -21,8 +21,8 @@ from radt.plots.tables import BASE
 from radt.runs.compare import (
     Comparison,
     Entry,
-    complete,
     entry,
+    forget_changed,
     hours,
     pace_of,
     publish_run,
@@ -50,16 +50,24 @@ class RunJob:
 
 
 def work(
-    comparison: Comparison, todo: Sequence[Entry], common: Common, engine: Engine | None = None
+    runs: Sequence[tuple[Comparison, Entry]],
+    common: Common,
+    engine: Engine | None = None,
+    finished: Callable[[Entry], object] = lambda one: None,
 ) -> News:
-    """Finish runs one by one, or side by side; an error of one does not stop the others."""
+    """Finish runs one by one, or side by side; an error of one does not stop the others.
+
+    `finished` is told of each run as soon as it is published.
+    """
     engine = engine or LocalEngine(1)
     news, begun, done, spent = News(), 0.0, 0.0, 0.0
+    todo = [one for _, one in runs]
     if engine.workers > 1:
-        comparison, common = for_sharing(comparison, common)
+        runs = [(for_sharing(comparison), one) for comparison, one in runs]
+        common = replace(common, threads=common.threads or 1)
         for config, _ in to_collect(todo).values():  # what runs share comes before them
             collect(config, quiet=common.quiet or common.json, engine=engine)
-    jobs = [RunJob(comparison, one, common) for one in todo]
+    jobs = [RunJob(comparison, one, common) for comparison, one in runs]
     for place, (state, why) in engine.map(finish_run, jobs):
         name = todo[place].name
         if state == "begun":
@@ -69,6 +77,7 @@ def work(
                 say(f"[{place + 1}/{len(todo)}] {name}{rest}")
         elif state == "finished":
             news.finished.append(name)
+            finished(todo[place])
             done += todo[place].minutes
             spent += (time.monotonic() - begun) / 60.0
         elif state == "busy":
@@ -79,15 +88,14 @@ def work(
     return news
 
 
-def for_sharing(comparison: Comparison, common: Common) -> tuple[Comparison, Common]:
-    """Let runs share machines: paths that hold everywhere, and one thread unless more are asked."""
+def for_sharing(comparison: Comparison) -> Comparison:
+    """Let runs share machines, with paths that hold everywhere."""
     if comparison.wall_minutes is not None:
         raise RunError(
             "equal time needs a machine for each run alone; leave out --engine and --workers"
         )
     out, results = comparison.out.absolute(), comparison.results.absolute()
-    everywhere = replace(comparison, out=out, results=results)
-    return everywhere, replace(common, threads=common.threads or 1)
+    return replace(comparison, out=out, results=results)
 
 
 def finish_run(job: RunJob) -> Iterator[tuple[str, str]]:
@@ -111,9 +119,13 @@ def finish(comparison: Comparison, planned: Entry, common: Common) -> str:
         config, file = comparison.config(row, seed=0), comparison.pace_file(row)
         collect(config, common.workers, quiet)
         threads = pace_of(config, file, common.workers, common.device).threads  # equal for all
-    one = entry(comparison, row, seed)  # another process may have finished it
+    again = planned.state == "changed"
+    one = entry(comparison, row, seed, strict=not again)  # another process may have finished it
     if one.state == "published":
         return "published"
+    if again:
+        with alone_in(one.out):
+            forget_changed(one)
     run(one.config, one.out, common.workers, quiet, threads=threads, device=common.device)
     publish_run(one.out, one.published)
     return "finished"
@@ -125,8 +137,6 @@ def write_table(comparison: Comparison) -> Path:
     records = sorted(folder.glob("*-seed*/icl.json"))
     if not records:
         raise RunError(f"nothing is published in {folder} yet; run the comparison first")
-    for record in records:
-        complete(record.parent, record.parent)
     page = write_comparison(records, folder, wall_minutes=comparison.wall_minutes)
     main = replace(comparison, wall_minutes=None)
     if comparison.wall_minutes is not None:
@@ -143,7 +153,9 @@ def time_left(rest: Sequence[Entry], done: float, spent: float) -> str:
     Another process may have finished some of it in the meantime.
     """
     factor = spent / done if done > 0 else 1.0
-    open_runs = (one for one in rest if not (one.published / RESULT).exists())
+    open_runs = (
+        one for one in rest if one.state == "changed" or not (one.published / RESULT).exists()
+    )
     return f"about {duration(factor * sum(one.minutes for one in open_runs))} left"
 
 

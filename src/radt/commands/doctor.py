@@ -41,7 +41,11 @@ class DoctorVerb(ComputingVerb):
             "extras": {name: version_of(package) for name, package in EXTRAS.items()},
             "machine": machine_values(),
             "datasets": list_datasets(),
-            "tests": run_tests(),
+            "tests": [
+                run_test("memory server", check_server),
+                run_test("collect, train, evaluate", check_run),
+                run_test("shipped weights", check_weights),
+            ],
         }
         self.common.answer(values, show(values))
         if failed := [test["name"] for test in values["tests"] if not test["works"]]:
@@ -71,17 +75,6 @@ def machine_values() -> dict[str, Any]:
     }
 
 
-def run_tests() -> list[dict[str, Any]]:
-    """Try the parts that everything stands on, then all of them together."""
-    return [
-        run_test("index", check_index),
-        run_test("faiss", check_faiss),
-        run_test("memory server", check_server),
-        run_test("collect, train, evaluate", check_run),
-        run_test("shipped weights", check_weights),
-    ]
-
-
 def run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:
     """Run one test; whatever it raises is its result."""
     started = time.monotonic()
@@ -93,36 +86,6 @@ def run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:
         works, detail = False, f"{type(error).__name__}: {error}"
     seconds = round(time.monotonic() - started, 1)
     return {"name": name, "works": works, "detail": detail, "seconds": seconds}
-
-
-def check_index() -> str:
-    """Compare the index in torch with a search in NumPy."""
-    import numpy as np
-    import torch
-
-    from radt.memory.index import FlatIndex
-
-    generator = torch.Generator().manual_seed(0)
-    keys = torch.randn(500, 16, generator=generator)
-    task = torch.randint(5, (500,), generator=generator)
-    index = FlatIndex(16)
-    index.add(keys, task)
-    ids = index.search(keys[:50], 10, task[:50])[1]
-    directions = (keys / keys.norm(dim=1, keepdim=True)).numpy()
-    cosine = directions[:50] @ directions.T
-    cosine[task.numpy()[:50, None] != task.numpy()] = -2
-    if not np.array_equal(ids.numpy(), np.argsort(-cosine, axis=1)[:, :10]):
-        raise ValueError("torch and NumPy find different keys")
-    return "torch and NumPy find the same keys"
-
-
-def check_faiss() -> str:
-    """Import Faiss where it is installed."""
-    if importlib.util.find_spec("faiss") is None:
-        return "not installed (optional): pip install 'radt[faiss]'"
-    import faiss
-
-    return f"Faiss {faiss.__version__}"
 
 
 def check_server() -> str:

@@ -120,16 +120,11 @@ class ShowVerb(RunWords):
         for name in ("name", "value", "from"):
             table.add_column(name, overflow="fold")
         for path in values:
-            changed = is_override(sources[path])
+            changed = sources[path].startswith(("--set", "command line", "file "))
             style = "bold yellow" if changed else ""
             text = escape(json.dumps(values[path]))
             table.add_row("*" if changed else "", path, text, sources[path], style=style)
         self.common.answer({"config": config.to_json(), "sources": sources}, table)
-
-
-def is_override(source: str) -> bool:
-    """Tell whether a value was changed by hand rather than by a preset."""
-    return source in ("--set", "command line") or source.startswith("file ")
 
 
 @dataclass(frozen=True, kw_only=True)

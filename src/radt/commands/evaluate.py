@@ -9,22 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
-from rich.table import Table
 from tyro.conf import Positional, arg
 
 from radt.commands.flags import EngineVerb, at_least, say
 from radt.errors import RunError
-from radt.metrics import (
-    crossed_interval,
-    decimals,
-    late_score,
-    late_trials,
-    return_after_success,
-    score_difference,
-    solved_by,
-)
 from radt.registry import UnknownNameError
 
 if TYPE_CHECKING:
@@ -33,7 +21,6 @@ if TYPE_CHECKING:
     from radt.loading import Loaded
     from radt.runs.evaluate import Trials
 
-TRIALS = (1, 5, 10, 20, 40)
 FILES = (
     "report.html",
     "summary.md",
@@ -192,62 +179,23 @@ class EvaluateVerb(EngineVerb):
 
 
 def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
-    """Show the returns of an evaluation trial by trial, the score and the files."""
+    """Show what the summary says of an evaluation, its returns trial by trial, and the files."""
+    from rich.markdown import Markdown
+
     from radt.data.stats import sparkline
-    from radt.plots.records import label_of, success_above, titled
+    from radt.plots.records import label_of, titled
+    from radt.plots.tables import controls_text, method_table, returns_tables, row_in_words
 
-    returns = np.asarray(record["returns"], dtype=np.float64)  # [task, trial]
-    tasks, trials = returns.shape
-    means, above = returns.mean(axis=0), success_above(record)
-    best = [value for value in record["optimum"] if value is not None]
-    optimum = float(np.mean(best)) if best else None
-    n = decimals(optimum, *means)
-    shown = [trial for trial in TRIALS if trial < trials] + [trials]
-    table = Table("trial")
-    for trial in shown:
-        table.add_column(str(trial), justify="right")
-    table.add_row("mean return", *(f"{means[trial - 1]:.{n}f}" for trial in shown))
-    late = f"{trials - late_trials(trials) + 1}-{trials}"
-    known = "optimum unknown" if optimum is None else f"optimum {optimum:.2f}"
-    score = f"[bold]{late_score(returns).mean():.{n}f}[/] over trials {late}, {known}"
-    lines = [f"returns by trial  {sparkline(means.tolist())}", f"score             {score}"]
-    if (erased := record.get("controls", {}).get("erased")) is not None:
-        bought = score_difference(returns, np.asarray(erased["returns"], dtype=np.float64))
-        lines.append(f"memory buys       {bought.mean():+.{n}f}")
-    if above is not None:
-        found, later = solved_by(returns, above), return_after_success(returns, above)
-        table.add_row("solved", *(f"{found[trial - 1]}/{tasks}" for trial in shown))
-        lines += [] if np.isnan(later) else [f"after success     {later:.{n}f}"]
-    title = f"{label_of(record)} on {record['env']}, {tasks} tasks, seed {record['seed']}"
+    row, split = method_table([{"wall_seconds": {}, **record}])[0], str(record["split"])
+    title = f"{label_of(record)} on {record['env']}, {row.tasks} tasks, seed {record['seed']}"
+    told = row_in_words(row, split), returns_tables([row]), controls_text([row])
     there = ", ".join(name for name in FILES if (place / name).exists())
-    files = f"[dim]{place}: {there}[/]" if place.is_dir() else f"[dim]{place}[/]"
-    beside = others_table(record, n)
-    shown_last = [files] if beside is None else [beside, files]
-    return [f"[bold]{titled(title, [record])}[/]", table, "\n".join(lines), *shown_last]
-
-
-def others_table(record: Mapping[str, Any], digits: int) -> Table | None:
-    """Show what controls and other rules brought, and how far that is from the method itself."""
-    rows = {f"control {name}": row for name, row in record.get("controls", {}).items()}
-    for name, row in record.get("rules", {}).items():
-        rows[f"rule {name}"] = row
-        rows |= {f"rule {name}, {also}": under for also, under in row["controls"].items()}
-    if not rows:
-        return None
-    own = late_score(np.asarray(record["returns"], dtype=np.float64))  # [task]
-    table = Table("same weights", "score", "minus the method's")
-    for name, row in {f"rule {record['rule']}": record, **rows}.items():
-        score = late_score(np.asarray(row["returns"], dtype=np.float64))
-        apart = "" if row is record else _with_interval(score - own, digits, sign="+")
-        table.add_row(name, _with_interval(score, digits), apart)
-    return table
-
-
-def _with_interval(values: NDArray[np.float64], digits: int, sign: str = "") -> str:
-    """Write the mean over tasks [task] with its 95 % interval."""
-    found = crossed_interval(values[None], np.random.default_rng(0))
-    mean, low, high = (f"{v:{sign}.{digits}f}" for v in (found.mean, found.low, found.high))
-    return f"{mean} \\[{low}, {high}]"
+    return [
+        f"[bold]{titled(title, [record])}[/]",
+        f"returns by trial  {sparkline(row.returns.mean(axis=(0, 1)).tolist())}\n",
+        Markdown("\n\n".join(told)),
+        f"[dim]{place}: {there}[/]" if place.is_dir() else f"[dim]{place}[/]",
+    ]
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ class RunWords(Verb):
     env: Annotated[Positional[str | None], arg(metavar="ENV", help_behavior_hint="")] = None
     """Environment; `radt envs` lists them."""
     method: Annotated[str | None, arg(help_behavior_hint="(default: ra-dt+)")] = None
-    """ra-dt+, ra-dt (the paper's), ra-dt-lm, dt, dt-2ep, ad, dpt,
+    """ra-dt+, ra-dt (the paper's), ra-dt-tuned, ra-dt-lm, dt, dt-2ep, ad, dpt,
     dpt-oracle; or random, nearest, replay, retrace, sweep, which learn nothing."""
     budget: Annotated[
         str | None, arg(metavar="{smoke,laptop,paper}", help_behavior_hint="(default: laptop)")

@@ -10,8 +10,11 @@ from tyro.conf import Positional, arg
 
 from radt.commands.flags import Budget, EngineVerb, at_least
 from radt.errors import RunError
+from radt.registry import UnknownNameError
 
 if TYPE_CHECKING:
+    from radt.commands.reproduce_work import Choice
+    from radt.experiments import Experiment
     from radt.experiments.reproduce import Where
 
 ALL = "all"
@@ -34,6 +37,8 @@ class ReproduceVerb(EngineVerb):
       radt reproduce
       radt reproduce dark-room --dry-run
       radt reproduce controls
+      radt reproduce dark-room --again --workers 2
+      radt reproduce dark-room --rows ra-dt,ad --envs dark-room-10x10
       radt reproduce all --budget smoke
     """
 
@@ -42,11 +47,16 @@ class ReproduceVerb(EngineVerb):
     budget: Budget = "laptop"  # smoke takes seconds a run, laptop minutes, paper a GPU
     seeds: Annotated[int | None, arg(help_behavior_hint="(default: the experiment's)")] = None
     """Runs of each row: seeds 0, 1, ..."""
+    rows: Annotated[str | None, arg(metavar="LABEL,...", help_behavior_hint="")] = None
+    """Run only these rows now (default: all); what is left is left for the next time."""
+    envs: Annotated[str | None, arg(metavar="ENV,...", help_behavior_hint="")] = None
+    """Run only on these environments now (default: all)."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
     """Where runs work (default: runs, at other budgets than laptop runs/BUDGET)."""
     results: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
     """Where records are kept (default: results, at other budgets OUT/results)."""
     table: bool = False  # run nothing; draw and write the result of what is published
+    again: bool = False  # run anew what is published with older values, too; its record is replaced
     dry_run: bool = False  # only say what is left, how long it takes and how much it writes
 
     def execute(self) -> None:
@@ -61,16 +71,29 @@ class ReproduceVerb(EngineVerb):
         names = EXPERIMENTS.names() if self.name == ALL else [self.name]
         experiments = [EXPERIMENTS[name] for name in names]
         if self.dry_run:
-            self.common.answer(*planned(experiments, where))
+            self.common.answer(*planned(experiments, where, self._chosen(experiments, where)))
             return
         results: list[dict[str, Any]] = []
         with self.opened() as engine:
-            worker = Worker(where, self.common, engine)
+            worker = Worker(where, self.common, engine, self._chosen(experiments, where))
             for one in experiments:
                 if self.name == ALL and where.budget not in one.budgets:
                     continue
                 results.append(worker.draw(one) if self.table else worker.reproduce(one))
         self._answer(results, worker.failed, where)
+
+    def _chosen(self, experiments: list[Experiment], where: Where) -> Choice:
+        """Say which runs are wanted now; a name that no run has is refused."""
+        from radt.commands.reproduce_work import Choice
+        from radt.experiments.reproduce import runs_of
+
+        wanted = {"row": _names(self.rows), "environment": _names(self.envs)}
+        configs = [run.config for one in experiments for _, run in runs_of(one, where)]
+        known = {"row": {c.label for c in configs}, "environment": {c.env for c in configs}}
+        for noun, names in wanted.items():
+            for name in sorted(names - known[noun]):
+                raise UnknownNameError(noun, name, sorted(known[noun]))
+        return Choice(self.again, wanted["row"], wanted["environment"])
 
     def _where(self) -> Where:
         from radt.distributed import current_group
@@ -106,3 +129,8 @@ class ReproduceVerb(EngineVerb):
         if failed:
             told = "\n".join(f"  {name}: {why}" for name, why in failed.items())
             raise RunError(f"{len(failed)} of the runs have failed:\n{told}")
+
+
+def _names(text: str | None) -> frozenset[str]:
+    """Read names that commas part."""
+    return frozenset(filter(None, map(str.strip, (text or "").split(","))))

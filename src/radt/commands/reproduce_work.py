@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,25 @@ from radt.experiments.reproduce import (
 )
 from radt.experiments.tuning import note_try, tried
 from radt.runs.compare import Comparison, Entry, State, entry
+from radt.runs.compare import state_of as run_state
 from radt.runs.run import RESULT
 
 TO_DO: tuple[State, ...] = ("finished", "interrupted", "missing")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which runs of an experiment are wanted now; no names: all."""
+
+    again: bool = False  # what is published with older values, too
+    rows: frozenset[str] = frozenset()
+    envs: frozenset[str] = frozenset()
+
+    def wants(self, one: Entry) -> bool:
+        """Tell whether a run is to be done now."""
+        named = (self.rows, one.config.label), (self.envs, one.config.env)
+        left = one.state in TO_DO or (self.again and one.state == "changed")
+        return left and all(not names or name in names for names, name in named)
 
 
 @dataclass(frozen=True)
@@ -46,13 +62,14 @@ class Worker:
     where: Where
     common: Common
     engine: Engine | None = None
+    choice: Choice = Choice()
     failed: dict[str, str] = field(default_factory=dict)  # why, by run
 
     def reproduce(self, experiment: Experiment) -> dict[str, Any]:
         """Run what is missing, ask what is asked, and write the result."""
         fresh = self._finish(experiment) if experiment.measurement is None else set()
         for answer in answers_of(experiment, self.where):
-            if not answer.file.exists():
+            if not answer.file.exists() or any(map(self._is_outdated, answer.places)):
                 self._ask(experiment, answer)
         result = write_result(experiment, self.where)
         for name in EXPERIMENTS.names():  # new weights may not be there tomorrow
@@ -62,7 +79,7 @@ class Worker:
 
     def draw(self, experiment: Experiment) -> dict[str, Any]:
         """Run nothing; draw what is published, and write the result."""
-        if experiment.kind == "compare":
+        if experiment.kind == "compare" and not experiment.ablates:
             drawn = {one.published: one for one in comparisons(experiment, self.where)}
             for folder, comparison in drawn.items():
                 if any(folder.glob(f"*-seed*/{RESULT}")):
@@ -71,40 +88,43 @@ class Worker:
 
     def _finish(self, experiment: Experiment) -> set[Path]:
         """Finish the runs of an experiment, and return where the new ones are published."""
-        todo: dict[Path, tuple[Comparison, list[Entry]]] = {}
-        for comparison, one in runs_of(experiment, self.where):
-            if one.state in TO_DO:
-                todo.setdefault(comparison.published, (comparison, []))[1].append(one)
-        fresh: set[Path] = set()
+        runs, fresh = runs_of(experiment, self.where, planned=True), set[Path]()
         if experiment.kind == "tune":
-            self._tune(experiment, todo.values())
+            for _, one in runs:  # that a process which was killed in between has finished
+                self._note_try(one)
+            self._run([(comparison, one) for comparison, one in runs if self.choice.wants(one)])
             return fresh
-        for comparison, missing in todo.values():
-            fresh |= self._run(comparison, missing)
-            if experiment.kind == "compare" and fresh:
-                write_table(comparison)
+        folders: dict[Path, list[tuple[Comparison, Entry]]] = {}
+        for comparison, one in runs:
+            if self.choice.wants(one):
+                folders.setdefault(comparison.published, []).append((comparison, one))
+        for missing in folders.values():
+            fresh |= self._run(missing)
+            if experiment.kind == "compare" and not experiment.ablates and fresh:
+                write_table(missing[0][0])
         return fresh
 
-    def _tune(
-        self, experiment: Experiment, todo: Iterable[tuple[Comparison, Sequence[Entry]]]
-    ) -> None:
-        """Try what was not tried yet; each score is on record before the next run begins."""
-        self._note_tries(experiment)  # of a process that was killed in between
-        for comparison, missing in todo:
-            for one in missing:
-                self._run(comparison, [one])
-                self._note_tries(experiment)
+    def _is_outdated(self, place: Place) -> bool:
+        """Tell whether the weights of a place are to be trained again before they are asked."""
+        return self.choice.again and entry(*place, 0, False, planned=False).state == "changed"
 
-    def _note_tries(self, experiment: Experiment) -> None:
-        for _, one in runs_of(experiment, self.where):
-            file = one.published / RESULT
-            if file.exists() and not tried(self.where.results, one.config):
-                note_try(self.where.results, json.loads(file.read_text()))
+    def _note_try(self, one: Entry) -> None:
+        """Put a try on record, unless it is."""
+        results = self.where.results
+        is_there = run_state(one.config, one.out, one.published, strict=False) == "published"
+        if one.config.split == "tune" and is_there and not tried(results, one.config):
+            note_try(results, json.loads((one.published / RESULT).read_text()))
 
-    def _run(self, comparison: Comparison, missing: Sequence[Entry]) -> set[Path]:
-        news = work(comparison, missing, self.common, self.engine)
-        self.failed.update(news.failed)
-        return {one.published for one in missing if one.name in news.finished}
+    def _run(self, missing: Sequence[tuple[Comparison, Entry]]) -> set[Path]:
+        """Finish runs, side by side where there are workers; each try is noted when it ends."""
+        fresh: set[Path] = set()
+
+        def finished(one: Entry) -> None:
+            fresh.add(one.published)
+            self._note_try(one)
+
+        self.failed.update(work(missing, self.common, self.engine, finished).failed)
+        return fresh
 
     def _ask_anew(self, experiment: Experiment, fresh: set[Path]) -> None:
         """Ask again what new weights answer anew, where all that it needs is kept."""
@@ -126,8 +146,13 @@ class Worker:
         if not (self.common.quiet or self.common.json):
             say(f"{experiment.name}: {answer.file.stem}")
         answer.file.parent.mkdir(parents=True, exist_ok=True)
-        asked = self._data(answer) if experiment.kind == "data" else self._weights(answer)
-        experiment.measurement.ask(asked, answer.file)
+        experiment.measurement.ask(self._asked(experiment, answer), answer.file)
+
+    def _asked(self, experiment: Experiment, answer: Answer) -> Sequence[Any]:
+        """Get ready what is asked: data, configs whose speed is measured, or weights."""
+        if experiment.kind == "bench":
+            return [config_at(place) for place in answer.places]
+        return self._data(answer) if experiment.kind == "data" else self._weights(answer)
 
     def _data(self, answer: Answer) -> list[Path]:
         quiet = self.common.quiet or self.common.json
@@ -138,19 +163,26 @@ class Worker:
         """Find weights; those of runs that were never made are trained first."""
         for place in answer.places:
             comparison, row = place
-            if weights_at(place) is not None:
+            if weights_at(place) is not None and not self._is_outdated(place):
                 continue
             one = entry(comparison, row, 0, strict=False)
-            if one.state not in TO_DO:
+            if not self.choice.wants(one):
                 raise missing_weights(place)
-            self._run(comparison, [one])
+            self._run([(comparison, one)])
+            if self._is_outdated(place):  # a new run has failed, and older weights are still there
+                raise untrained(place)
         return [_kept(place) for place in answer.places]
+
+
+def untrained(place: Place) -> RunError:
+    """Say that there are no weights, though they were asked for."""
+    return RunError(f"{place[1].label} on {place[0].env} could not be trained, see above")
 
 
 def _kept(place: Place) -> Any:
     weights = weights_at(place)
     if weights is None:
-        raise RunError(f"{place[1].label} on {place[0].env} could not be trained, see above")
+        raise untrained(place)
     return weights
 
 
@@ -180,19 +212,21 @@ def listed(where: Where) -> tuple[dict[str, Any], Table]:
     return {"experiments": values}, table
 
 
-def planned(experiments: Sequence[Experiment], where: Where) -> tuple[dict[str, Any], Table]:
+def planned(
+    experiments: Sequence[Experiment], where: Where, choice: Choice
+) -> tuple[dict[str, Any], Table]:
     """Say what is left of experiments, how long it takes and how much it writes."""
     table = plain_columns(["experiment", "state"], ["runs to do", "time", "disk"], "runs")
     plans = []
     for one in experiments:
-        runs = still_needed(one, where)
-        hours, megabytes = cost(runs)
+        runs = still_needed(one, where, choice.again)
+        left = [run for run in runs if choice.wants(run[1])]
+        hours, megabytes = cost(left)
         states = Counter(run.state for _, run in runs)
-        todo = sum(states[state] for state in TO_DO)
         state = state_of(one, where)
         counts = ", ".join(f"{count} {name}" for name, count in states.items()) or "none"
         table.add_row(
-            one.name, state, str(todo), duration(60 * hours), f"{megabytes:.1f} MB", counts
+            one.name, state, str(len(left)), duration(60 * hours), f"{megabytes:.1f} MB", counts
         )
         plans.append(
             {
@@ -206,17 +240,20 @@ def planned(experiments: Sequence[Experiment], where: Where) -> tuple[dict[str, 
     return {"budget": where.budget, "plan": plans}, table
 
 
-def still_needed(one: Experiment, where: Where) -> list[tuple[Comparison, Entry]]:
+def still_needed(
+    one: Experiment, where: Where, again: bool = False
+) -> list[tuple[Comparison, Entry]]:
     """Return the runs of an experiment; of what trains nothing, those that it lacks."""
-    runs = runs_of(one, where)
+    runs = runs_of(one, where, planned=True)
     if one.measurement is None:
         return runs
-    asked = [answer for answer in answers_of(one, where) if not answer.file.exists()]
-    places = [place for answer in asked for place in answer.places]
+    old = {run.published for _, run in runs if again and run.state == "changed"}
+    answers = answers_of(one, where)
+    places = [at for each in answers if not each.file.exists() for at in each.places]
     if one.kind == "data":  # which are collected and not trained on
         looked = [entry(each, row, 0, strict=False) for each, row in places]
         only = [[phase for phase in run.phases if phase.name == "collect"] for run in looked]
         both = zip(places, looked, only, strict=True)
         return [(at[0], replace(run, phases=tuple(p), minutes=0.0)) for at, run, p in both]
     gone = {at.published / f"{row.label}-seed0" for at, row in places if not weights_at((at, row))}
-    return [(each, run) for each, run in runs if run.published in gone]
+    return [(each, run) for each, run in runs if run.published in gone | old]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from radt.data.manifest import TaskFile
 from radt.data.reader import Dataset, Episodes
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -48,7 +47,11 @@ def card(dataset: Dataset) -> DatasetCard:
         tasks=len(files),
         episodes=len(episodes),
         transitions=sum(entry.transitions for entry in files),
-        bytes=sum(map(_array_bytes, files)),
+        bytes=sum(
+            math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+            for entry in files
+            for spec in entry.arrays
+        ),
         return_by_tenth=_return_by_tenth(episodes),
         return_quantiles=_quantiles(episodes.total_return),
         length_quantiles=_quantiles(episodes.length),
@@ -134,8 +137,3 @@ def _coverage(dataset: Dataset) -> float | None:
         visited = np.unique(np.ravel_multi_index(tuple(states.T.astype(np.int64)), bins))
         shares.append(len(visited) / cells)
     return float(np.mean(shares))
-
-
-def _array_bytes(entry: TaskFile) -> int:
-    sizes = (math.prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in entry.arrays)
-    return sum(sizes)

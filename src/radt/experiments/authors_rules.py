@@ -17,15 +17,14 @@ import numpy as np
 import torch
 
 from radt.agent import ActionRule
-from radt.envs.suite import success_threshold
 from radt.experiments.dark_room import ROOM_10X10
 from radt.experiments.experiment import Experiment, Measurement, Row, Weights, add
 from radt.experiments.rows import answer_row
-from radt.experiments.weights import opened, write_answer
+from radt.experiments.weights import about, opened, write_answer
 from radt.methods import Method
 from radt.methods.ad import AD
 from radt.model.attention import SelfAttention
-from radt.runs.evaluate import optima, roll_out
+from radt.runs.evaluate import roll_out
 from radt.track import Tracker
 
 DROPOUT = 0.1  # of attention, in the authors' fused path
@@ -87,15 +86,7 @@ def ask(weights: Sequence[Weights], out: Path) -> None:
             returns = roll_out(method, trials, Tracker()).returns  # [task, trial]
         rule = asdict(trials.rule)
         lines.append({"way": way.name, "action_rule": rule, "returns": returns.tolist()})
-    record = {
-        "env": card.env,
-        "label": one.label,
-        "method": card.method,
-        "seed": card.seed,
-        "tasks": list(usual.tasks),
-        "optimum": optima(usual),
-        "success_above": success_threshold(usual.suite, usual.tasks),
-    }
+    record = about(one, card, usual)
     write_answer(out, {**record, "dropout": DROPOUT, "ways": lines})
 
 

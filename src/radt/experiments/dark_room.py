@@ -5,7 +5,7 @@ from __future__ import annotations
 from radt.experiments.experiment import Experiment, Study, add
 from radt.experiments.verdicts import NEAR, close, ranking
 
-ROWS = ("dt", "dt-2ep", "ad", "dpt", "dpt-oracle", "ra-dt", "ra-dt-lm", "ra-dt+")
+ROWS = ("dt", "dt-2ep", "ad", "dpt", "dpt-oracle", "ra-dt", "ra-dt-tuned", "ra-dt-lm", "ra-dt+")
 
 ROOM_10X10 = Study("dark-room-10x10", (*ROWS, "retrace"))
 SIX_MINUTES = Study("dark-room-10x10", ROWS, seeds=1, wall_minutes=6)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from radt.action_rules import RULES
-from radt.config import Budget
+from radt.config import Budget, RunConfig
 from radt.errors import RadtError
 from radt.methods.controls import CONTROLS
 from radt.registry import Registry
@@ -20,9 +20,11 @@ from radt.variants import PLAIN, Variant, laid, variant
 
 ERASED = CONTROLS[0]
 Row = dict[str, Any]  # one row of `result.json`
-Kind = Literal["compare", "reuse", "tune", "data"]
+Kind = Literal["compare", "reuse", "tune", "data", "bench"]
 Word = Literal["holds", "does not", "not reachable", "open"]
 WORDS: tuple[Word, ...] = ("holds", "does not", "not reachable", "open")
+OLDER = "with older values"  # the condition of a row whose record had another config
+OTHER_RULES = ("authors", "explore-exploit")  # than the paper's, which main tables use
 
 
 class ExperimentError(RadtError, ValueError):
@@ -52,6 +54,7 @@ class Study:
     rules: tuple[str, ...] = RULES  # that the weights are evaluated under in the same job
     controls: tuple[str, ...] = CONTROLS  # and with what their policy may read instead
     wall_minutes: float | None = None  # equal time of training instead of equal updates
+    apart: bool = False  # arms of an ablation, kept out of the environment's own table
 
     @property
     def variants(self) -> list[Variant]:
@@ -67,9 +70,10 @@ class Study:
             self, rows=tuple(rows), seeds=1, wall_minutes=None, rules=(), controls=(ERASED,)
         )
 
-    def only(self, *rows: str) -> Study:
-        """Choose the runs of some rows whose weights are kept: those of seed 0."""
-        return replace(self, rows=rows, seeds=1)
+    def only(self, *rows: str, seeds: int = 1) -> Study:
+        """Choose the runs of some rows by their labels; weights are kept of seed 0."""
+        own = {row if isinstance(row, str) else row.label: row for row in self.rows}
+        return replace(self, rows=tuple(own[label] for label in rows), seeds=seeds)
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is asked of trained weights or of data, and how its answer becomes rows."""
+    """What is asked of trained weights, data or configs, and how its answer becomes rows."""
 
     ask: Callable[[Sequence[Any], Path], None]  # writes the JSON of that name, and pictures beside
     rows: Callable[[Mapping[str, Any]], list[Row]] = lambda answer: []
@@ -104,6 +108,9 @@ class Experiment:
     weights_of: tuple[str, ...] = ()  # the entries whose weights are used
     budgets: tuple[Budget, ...] = ("smoke", "laptop", "paper")
     note: str = ""  # what a reader of its page must know
+    picture: Callable[[Sequence[Row], Path], object] | None = None  # drawn from its rows
+    summary: Callable[[Sequence[Row]], list[Row]] | None = None  # a table in place of its rows
+    missing: Callable[[RunConfig], str] = lambda config: ""  # why a run cannot be made here
 
     def __post_init__(self) -> None:
         if not PLAIN.fullmatch(self.name):
@@ -111,9 +118,9 @@ class Experiment:
                 f"{self.name!r} is no name of an experiment: it names a folder, so use letters, "
                 "digits and + . _ @ = -, the first a letter or a digit"
             )
-        if (self.kind in ("reuse", "data")) != (self.measurement is not None):
+        if (self.kind in ("reuse", "data", "bench")) != (self.measurement is not None):
             raise ExperimentError(
-                f"the experiment {self.name} is of kind {self.kind}: reuse and data need a "
+                f"the experiment {self.name} is of kind {self.kind}: reuse, data and bench need a "
                 "measurement, compare and tune have none"
             )
 
@@ -121,6 +128,11 @@ class Experiment:
     def claim(self) -> str | None:
         """The claims that it tests, by their numbers."""
         return ", ".join(self.claims) or None
+
+    @property
+    def ablates(self) -> bool:
+        """Whether its table is of its own rows alone, without references."""
+        return any(study.apart for study in self.studies)
 
     def judged(self, rows: Sequence[Row]) -> dict[str, Verdict]:
         """Say what came of each claim."""

@@ -7,7 +7,8 @@ from radt.experiments.verdicts import BASELINES, alone_improves
 from radt.variants import arm
 
 ENV = "maze-runner-15x15"
-WINDOWS, EPISODES = ("learn.batch_size=32",), ("learn.batch_size=8",)  # that a batch holds
+WINDOWS = ("learn.batch_size=32",)  # that a batch holds
+EPISODES = ("learn.batch_size=8",)
 FEW = {"collect": {"tasks": 5, "episodes": 10}}
 MAZES = (100, 300, 1000)
 

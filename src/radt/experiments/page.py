@@ -27,13 +27,28 @@ def page(result: Mapping[str, Any]) -> str:
         claims_list(result["claims"]),
         result["note"],
         *(f"**{name}**: {told}" for name, told in result["findings"].items()),
-        *(f"## {title}\n\n{rows_table(same)}" for title, same in by_tasks(result["rows"])),
-        how_improves(result["rows"]),
+        *(f"`{label}` is left out: {why}" for label, why in result.get("skipped", {}).items()),
+        *measured(result),
         *(f"![{name}]({name})" for name in result["pictures"]),
         f"Made by `radt reproduce {result['entry']}` at {result['budget']} budget; the same for "
         "programs: [result.json](result.json).",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def measured(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the tables of a result: its summary, or its rows by what they were measured on."""
+    if summary := result.get("summary"):
+        yield plain_table(list(summary[0]), [list(map(_told, row.values())) for row in summary])
+        return
+    for title, same in by_tasks(result["rows"]):
+        yield f"## {title}\n\n{rows_table(same)}"
+    if result["kind"] != "bench":
+        yield how_improves(result["rows"])
+
+
+def _told(value: Any) -> str:
+    return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def how_improves(rows: Sequence[Row]) -> str:

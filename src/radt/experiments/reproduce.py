@@ -27,15 +27,17 @@ from radt.experiments.experiment import (
 )
 from radt.experiments.page import page
 from radt.experiments.rows import rows_of
-from radt.experiments.tuning import TUNE, rows_tried, tried, tries_of
+from radt.experiments.tuning import TUNE, is_among, rows_tried, tries_of, tries_on_record
 from radt.experiments.weights import find_weights
 from radt.files import atomic_write
+from radt.plots.curves import icl_pictures
 from radt.plots.records import read_record
 from radt.runs.compare import Comparison, Entry, entry, hours, to_collect
 from radt.runs.run import RESULT
 from radt.variants import Variant
 from radt.version import code_version
 
+ABLATIONS = "ablations"  # where arms are kept that stand in no environment's table
 ANSWER = "result.json"
 PAGE = "result.md"
 TABLE = ("compare.json", "compare.md", "compare*.png", "learning.png", "report.html", "pace/*")
@@ -65,14 +67,15 @@ class Answer:
 def comparison_of(study: Study, where: Where) -> Comparison:
     """Say which runs a study is."""
     study, tunes = study.at(where.budget), TUNE in study.sets
+    beside = ABLATIONS if study.apart else ""
     return Comparison(
         env=study.env,
         methods=study.rows,
         seeds=where.seeds or study.seeds,
         budget=where.budget,
         sets=(*study.sets, *evaluated(study)),
-        out=where.out / "tune" / fold_of(study) if tunes else where.out,
-        results=where.out / "tuned" / fold_of(study) if tunes else where.results,
+        out=where.out / "tune" / fold_of(study) if tunes else where.out / beside,
+        results=where.out / "tuned" / fold_of(study) if tunes else where.results / beside,
         wall_minutes=study.wall_minutes,
     )
 
@@ -103,23 +106,43 @@ def comparisons(experiment: Experiment, where: Where) -> list[Comparison]:
     return [comparison_of(study, where) for study in studies_of(experiment, where)]
 
 
-def runs_of(experiment: Experiment, where: Where) -> list[tuple[Comparison, Entry]]:
+def runs_of(
+    experiment: Experiment, where: Where, planned: bool = False
+) -> list[tuple[Comparison, Entry]]:
     """Look at every run of an experiment, each once; of what reuses weights, those that are used.
 
-    Tuning knows no references, and a try that is on record is not made again.
+    Tuning and ablations know no references, a try that is on record is not made again, and a run
+    that lacks something here is left out. Only if `planned` they say what is left to do.
     """
     found: dict[Path, tuple[Comparison, Entry]] = {}
+    if experiment.kind == "bench":
+        return []
+    on_record = tries_on_record(where.results) if experiment.kind == "tune" else None
     for study, comparison in zip(
         studies_of(experiment, where), comparisons(experiment, where), strict=True
     ):
         for row, seed in comparison.names():
-            if experiment.kind != "compare" and row not in study.at(where.budget).variants:
+            refers = experiment.kind == "compare" and not experiment.ablates
+            if not refers and row not in study.at(where.budget).variants:
                 continue
-            one = entry(comparison, row, seed, strict=False)
-            if experiment.kind == "tune" and tried(where.results, one.config):
+            one = entry(comparison, row, seed, strict=False, planned=planned)
+            if on_record is not None and is_among(on_record, one.config):
                 one = replace(one, state="published", phases=(), minutes=0.0)
+            if one.state == "missing" and experiment.missing(one.config):
+                continue
             found.setdefault(one.published, (comparison, one))
     return list(found.values())
+
+
+def skipped(experiment: Experiment, where: Where) -> dict[str, str]:
+    """Say which rows cannot be made here, and why."""
+    configs = [
+        config_at((comparison, row))
+        for comparison in comparisons(experiment, where)
+        for row in comparison.rows
+        if not (comparison.published / f"{row.label}-seed0" / RESULT).exists()
+    ]
+    return {one.label: why for one in configs if (why := experiment.missing(one))}
 
 
 def answers_of(experiment: Experiment, where: Where) -> list[Answer]:
@@ -228,7 +251,8 @@ def result_of(experiment: Experiment, where: Where) -> dict[str, Any]:
             versions |= {record.get("code_version") for record in records}
     if experiment.kind == "tune":
         configs = [one.config for _, one in runs_of(experiment, where)]
-        rows = [row for config in configs for row in rows_tried(where.results, config)]
+        on_record = tries_on_record(where.results)
+        rows = [row for config in configs for row in rows_tried(on_record, config)]
     verdicts = experiment.judged(rows)
     total = summed_up(verdicts)
     return {
@@ -242,6 +266,8 @@ def result_of(experiment: Experiment, where: Where) -> dict[str, Any]:
         "budget": where.budget,
         "note": experiment.note,
         "findings": findings,
+        "skipped": skipped(experiment, where),
+        "summary": experiment.summary(rows) if experiment.summary and rows else [],
         "pictures": pictures_of(experiment, where),
         "rows": rows,
         "measured_by": sorted(filter(None, versions)),
@@ -254,12 +280,23 @@ def pictures_of(experiment: Experiment, where: Where) -> list[str]:
     """Name the pictures there are, as seen from the experiment's own folder."""
     folder = where.results / experiment.name
     names = [file.name for file in sorted(folder.glob("*.png"))]
-    if experiment.kind == "compare":
+    if experiment.kind == "compare" and not experiment.ablates:
         folders = dict.fromkeys(one.published for one in comparisons(experiment, where))
         drawn = [file for folder in folders for file in sorted(folder.glob("compare*.png"))]
         others = [file for file in drawn if file.parent != folder]  # named as its environment?
         names += [f"../{file.relative_to(where.results).as_posix()}" for file in others]
     return names
+
+
+def draw(experiment: Experiment, where: Where, rows: Sequence[Row]) -> None:
+    """Draw what no environment's table shows: an experiment's own picture, curves of its arms."""
+    folder = where.results / experiment.name
+    if experiment.picture is not None and rows:
+        experiment.picture(rows, folder / f"{experiment.name}.png")
+    if experiment.ablates:
+        records = [one for _, part in published_records(experiment, where) for one in part]
+        for name, picture in icl_pictures(records, "curves").items() if records else ():
+            picture.save(folder / name)
 
 
 def written(file: Path) -> dict[str, Any]:
@@ -273,6 +310,8 @@ def written(file: Path) -> dict[str, Any]:
 def write_result(experiment: Experiment, where: Where) -> dict[str, Any]:
     """Write what is known of an experiment, for programs and for people."""
     result, folder = result_of(experiment, where), where.results / experiment.name
+    draw(experiment, where, result["rows"])
+    result["pictures"] = pictures_of(experiment, where)
     file = folder / ANSWER
     before = written(file)
     if {**before, "code_version": result["code_version"]} == json.loads(json.dumps(result)):
@@ -330,5 +369,6 @@ def missing_weights(place: Place) -> RunError:
     folder = comparison.published / f"{row.label}-seed0"
     return RunError(
         f"the weights of {folder} are not kept, only its record; delete that folder to train it "
-        "again, or give the --out where it was trained"
+        "again (--again does it where its values have changed since), or give the --out where it "
+        "was trained"
     )

@@ -12,7 +12,7 @@ from radt.action_rules import ActionRule, rule_name
 from radt.config import TRAINING_TASKS
 from radt.decode import decode
 from radt.envs.suite import SUITES
-from radt.experiments.experiment import ERASED, Row
+from radt.experiments.experiment import ERASED, OLDER, Row
 from radt.metrics import (
     Estimate,
     estimate,
@@ -100,7 +100,11 @@ def _rows_of_label(same: Sequence[Record]) -> Iterator[tuple[Row, Row]]:
     tasks = "eval" if first["split"] == "final" else str(first["split"])
     yield _row(same, str(first["env"]), tasks, rule_of(first))
     for place in first.get("variants", {}):
-        parts = [{**record, "controls": {}, **record["variants"][place]} for record in same]
+        own: dict[str, Any] = {
+            "controls": {},
+            "scoring": None,
+        }  # those of a record are of other tasks
+        parts = [{**record, **own, **record["variants"][place]} for record in same]
         if place in SUITES.names():
             yield _row(parts, place, tasks, rule_of(first))
         else:  # other tasks of the same suite; records do not number them
@@ -122,7 +126,7 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
         "env": env,
         "tasks": tasks,
         "rule": rule if acts_by_rule({**first, "env": env}) else None,
-        "condition": "with older values" if any(p.get("older_config") for p in parts) else "",
+        "condition": OLDER if any(p.get("older_config") for p in parts) else "",
         "seeds": len(parts),
     }
     controls = {

@@ -25,6 +25,7 @@ from radt.runs.compare import any_config
 from radt.runs.run import conflicts
 from radt.variants import arm
 
+Tries = list[tuple[RunConfig, dict[str, Any]]]  # each with its line
 LOG = "tuning.jsonl"
 TUNE = "split=tune"  # of every run here
 
@@ -57,19 +58,35 @@ def tries_of(results: Path, env: str) -> Counter[str]:
     return Counter(label_of(line) for line in lines_of(results) if line["env"] == env)
 
 
-def tried(results: Path, config: RunConfig) -> bool:
+def tries_on_record(results: Path) -> Tries:
+    """Read the tries that say all of their config; those of other versions are left out."""
+    found: Tries = []
+    for line in lines_of(results):
+        try:
+            found.append((any_config(dict(line["config"]), LOG), line))
+        except (RadtError, ValueError, KeyError):  # with options that are gone
+            continue
+    return found
+
+
+def is_among(tries: Tries, config: RunConfig) -> bool:
     """Tell whether a try with these values is on record."""
-    return any(_same(line.get("config"), config) for line in lines_of(results))
+    return any(_same(known, config) for known, _ in tries)
 
 
-def rows_tried(results: Path, config: RunConfig) -> list[Row]:
+def tried(results: Path, config: RunConfig) -> bool:
+    """Tell the same of a file."""
+    return is_among(tries_on_record(results), config)
+
+
+def rows_tried(tries: Tries, config: RunConfig) -> list[Row]:
     """Make rows of the tries with these values; what each task earned is not on record."""
     return [
         {
             "label": config.label,
             "method": config.method,
             "env": line["tested_on"],
-            "tasks": "tune",
+            "tasks": "tune" if line["tested_on"] == config.env else line["tested_on"],
             "rule": line.get("rule") or rule_of(line),
             "condition": "" if line.get("fold") is None else f"fold {line['fold']}",
             "seeds": 1,
@@ -82,19 +99,18 @@ def rows_tried(results: Path, config: RunConfig) -> list[Row]:
             "per_task": line.get("per_task"),
             "controls": line.get("controls"),
             "prepared": line.get("prepared"),
+            "fold": line.get("fold"),
         }
-        for line in lines_of(results)
-        if _same(line.get("config"), config)
+        for known, line in tries
+        if _same(known, config)
     ]
 
 
-def _same(values: Mapping[str, Any] | None, config: RunConfig) -> bool:
-    if values is None or (values.get("env"), values.get("seed", 0)) != (config.env, config.seed):
-        return False
-    try:
-        return not conflicts(any_config(dict(values), LOG), config)
-    except (RadtError, ValueError, KeyError):  # of an older version, with options that are gone
-        return False
+def _same(known: RunConfig, config: RunConfig) -> bool:
+    named = ("env", "seed", "label", "fold")  # soon compared
+    return all(getattr(known, n) == getattr(config, n) for n in named) and not conflicts(
+        known, config
+    )
 
 
 def note_try(results: Path, record: Record) -> dict[str, Any]:

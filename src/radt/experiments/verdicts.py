@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from radt.experiments.experiment import Judge, Row, Verdict
+from radt.experiments.experiment import OLDER, Judge, Row, Verdict
 from radt.metrics import Interval, crossed_interval
 
 BASELINES = ("dt", "ad", "dpt")
@@ -39,11 +40,45 @@ def difference(one: Row, other: Row) -> Interval:
     return crossed_interval(np.array([apart]), np.random.default_rng(0))
 
 
-def measured_fairly(judge: Judge) -> Judge:
-    """Leave a claim open while a row of RA-DT lacks its control with an erased memory."""
+@dataclass(frozen=True)
+class Above:
+    """A row is above another, by more than a share of the optimum where one is given."""
+
+    one: str
+    other: str
+    by: float = 0.0  # negative: at most so far below
+
+
+def all_above(env: str, *expected: Above) -> Judge:
+    """Judge differences task by task: all as expected, or one that is surely not."""
 
     def judged(rows: Sequence[Row]) -> Verdict:
-        own = [row for row in rows if row["label"] == "ra-dt"]
+        told, holds, fails = [], True, False
+        named = {label: found(rows, env, label) for e in expected for label in (e.one, e.other)}
+        known = {n: row for n, row in named.items() if row and row.get("condition") != OLDER}
+        if gone := [label for label in named if label not in known]:
+            return Verdict("open", f"{', '.join(gone)} on {env}: not measured as it is now")
+        for each in expected:
+            one, other = known[each.one], known[each.other]
+            apart, margin = difference(one, other), each.by * (one["optimum"] or abs(one["score"]))
+            holds &= apart.low > margin
+            fails |= apart.high < margin
+            bound = f", of which more than {margin:.1f} is expected" if margin else ""
+            told.append(f"{each.one} minus {each.other} {apart}{bound}")
+        return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(told))
+
+    return judged
+
+
+def measured_fairly(judge: Judge) -> Judge:
+    """Leave a claim open while a row of RA-DT lacks its control with an erased memory.
+
+    Rows with older values may have acted by another rule, so that they are left out.
+    """
+
+    def judged(rows: Sequence[Row]) -> Verdict:
+        rows = [row for row in rows if row.get("condition") != OLDER]
+        own = [row for row in rows if (row["label"], row["tasks"]) == ("ra-dt", "eval")]
         if not own or any(row["improves"] is None for row in own):
             return Verdict("open", UNFAIR)
         return judge(rows)
@@ -108,5 +143,33 @@ def alone_improves(env: str, label: str, others: Sequence[str]) -> Judge:
         if best.word == "holds":
             return Verdict("holds" if improving == [label] else "does not", told)
         return Verdict(best.word, told)
+
+    return measured_fairly(judged)
+
+
+def best_without_improving(env: str, below_on: Sequence[str] = ()) -> Judge:
+    """Judge whether `ra-dt` is above all others though its memory does not help.
+
+    On the first set of tasks of `below_on` that was evaluated, `dt` has to be above it.
+    """
+
+    def judged(rows: Sequence[Row]) -> Verdict:
+        best, own = ranking(env)(rows), found(rows, env, "ra-dt")
+        if own is None:
+            return best
+        low, high = own["improves_ci95"]
+        told = [best.why, f"its memory is worth {own['improves']:+.1f} [{low:+.1f}, {high:+.1f}]"]
+        holds, fails = best.word == "holds" and low <= 0, best.word == "does not" or low > 0
+        pairs = [
+            (found(rows, env, "dt", set_), found(rows, env, "ra-dt", set_)) for set_ in below_on
+        ]
+        known = [difference(dt, other) for dt, other in pairs if dt and other]
+        for apart in known[:1]:
+            holds, fails = holds and apart.low > 0, fails or apart.high < 0
+            told.append(f"on training tasks dt minus ra-dt {apart}")
+        if below_on and not known:
+            holds = False
+            told.append("no training task is evaluated")
+        return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(told))
 
     return measured_fairly(judged)

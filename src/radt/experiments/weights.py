@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from radt.agent import ActionRule
 from radt.checkpoint import Card, load_checkpoint
 from radt.config import Budget
 from radt.decode import decode
-from radt.envs.suite import SUITES
+from radt.envs.suite import SUITES, success_threshold
 from radt.experiments.experiment import Weights
 from radt.files import atomic_write
 from radt.methods import Method
+from radt.methods.exploration import exploration_of, with_exploration
 from radt.runs.compare import read_config
-from radt.runs.evaluate import Trials, trials_of
+from radt.runs.evaluate import Trials, optima, trials_of
 from radt.runs.provenance import machine
 from radt.runs.run import CHECKPOINT, Run
 from radt.version import code_version
@@ -51,6 +54,31 @@ def opened(weights: Weights, most: int | None = None) -> tuple[Method, Card, Tri
         usual = Trials(suite, suite.eval_tasks, suite.trials, rule, card.seed)
     count = usual.count if most is None else min(most, usual.count)
     return method, card, replace(usual, count=count)
+
+
+def about(one: Weights, card: Card, trials: Trials) -> dict[str, Any]:
+    """Say of which weights and tasks an answer is."""
+    return {
+        "env": card.env,
+        "label": one.label,
+        "method": card.method,
+        "seed": card.seed,
+        "trained_by": card.code_version,
+        "tasks": list(trials.tasks),
+        "optimum": optima(trials),
+        "success_above": success_threshold(trials.suite, trials.tasks),
+    }
+
+
+def remembering(method: Method, changes: Mapping[str, Any]) -> Method:
+    """Copy a method with other values of its memory."""
+    if not changes:
+        return method
+    plain, exploration = exploration_of(method)
+    changed: Any = copy.copy(plain)
+    memory = replace(changed.options.memory, **changes)
+    changed.options = replace(changed.options, memory=memory)
+    return with_exploration(cast(Method, changed), exploration)
 
 
 def write_answer(out: Path, record: dict[str, Any]) -> None:

@@ -12,11 +12,11 @@ from radt.data import Dataset, Manifest, card, render
 from radt.decode import leaves
 from radt.hub.repository import LOCAL, HubError, Listing
 from radt.plots.records import read_record
-from radt.plots.report import command, config_parts, provenance, run_title
-from radt.plots.source import DataFacts, data_facts
-from radt.plots.tables import markdown, method_table, plain_table, row_in_words
+from radt.plots.report import config_parts, data_text, summary
+from radt.plots.source import data_facts
+from radt.plots.tables import plain_table
 from radt.runs.compare import any_config
-from radt.runs.run import RESULT, collect_command
+from radt.runs.run import RESULT, Run
 
 LICENCE = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
 TAGS = ("radt", "in-context-learning", "decision-transformer")
@@ -51,21 +51,14 @@ def front_matter(values: Mapping[str, Any]) -> str:
 
 
 def run_parts(folder: Path) -> list[str]:
-    """Tell the result of a run with its interval, its data, its config and how it was made."""
+    """Tell what the summary of a run says, and its data and its config."""
     record = read_record(folder / RESULT)
-    config = any_config(record["config"], str(folder / RESULT))
-    rows = method_table([record])
-    return [
-        f"# {run_title(record)}",
-        row_in_words(rows[0], str(record["split"])),
-        markdown(rows).strip(),
-        *_data(data_facts(config, folder), collect_command(config)),
-        "## Config",
-        *config_parts(config),
-        "## Provenance",
-        provenance(record),
-        _code(command(config, Path("runs", folder.resolve().name))),
-    ]
+    run = Run(any_config(record["config"], str(folder / RESULT)), folder)
+    told = (
+        summary(record, run, with_pictures=False),
+        data_text(run.config, data_facts(run.config, folder)),
+    )
+    return [*told, "## Config", *config_parts(run.config)]
 
 
 def dataset_parts(dataset: Dataset) -> list[str]:
@@ -97,11 +90,6 @@ def loading(contents: Listing, address: str) -> Sequence[str]:
         use = f"from radt.data import Dataset, home\n\ndataset = Dataset.open({folder})"
         after = f"`radt run {contents.env}` finds it there if its recipe is the one asked for."
     return [get, _code(use, "python"), after]
-
-
-def _data(facts: DataFacts | None, made: str) -> list[str]:
-    told = [] if facts is None else [_code(render(facts.card))]
-    return ["## Data", *told, f"This makes it: `{made}`"]
 
 
 def _arrays(manifest: Manifest) -> list[list[str]]:

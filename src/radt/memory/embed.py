@@ -1,7 +1,7 @@
 """Embedding models g: from a sub-trajectory to one vector (section 3.2.1).
 
 The domain-specific embedder is a frozen Decision Transformer that was trained on the same data; a
-sub-trajectory becomes the mean of what the trunk made of its state tokens.
+sub-trajectory becomes the mean of what the trunk made of its state tokens, or of others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from radt.memory.query_tokens import QueryTokens, TokenPool
 from radt.model.attention import Place
 from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.registry import Registry
@@ -85,11 +86,12 @@ EMBEDDERS: Registry[EmbedderEntry] = Registry("embedders", "embedder")
 
 
 class DecisionTransformerEmbedder:
-    """The mean of the state tokens' last hidden states in a frozen Decision Transformer."""
+    """The mean of some tokens' last hidden states in a frozen Decision Transformer."""
 
-    def __init__(self, model: DecisionTransformer) -> None:
+    def __init__(self, model: DecisionTransformer, tokens: QueryTokens = "states") -> None:
         self.model = model.eval().requires_grad_(False)
         self.width = model.config.width
+        self.pool = TokenPool.of(tokens, model.config.tokens, model.config.return_to_go)
 
     @property
     def network(self) -> nn.Module:
@@ -99,19 +101,16 @@ class DecisionTransformerEmbedder:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the weights as they are when it is first asked for."""
-        return fingerprint(self.model)
+        return fingerprint(self.model, self.pool.tokens)
 
     @torch.no_grad()
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
         """Embed prefixes as [B, width]."""
-        states = self.model.embed.at_states(self.model.hidden(prefixes)).cpu()  # [B, L, width]
-        counted = prefixes.mask if dropped is None else prefixes.mask & ~dropped
-        total = (states * counted[..., None]).sum(1)
-        return total / prefixes.mask.sum(1, keepdim=True).clamp_min(1)
+        return self.pool(self.model.hidden(prefixes), prefixes.mask, dropped)
 
     def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder:
         """Embed step by step."""
-        return DecisionTransformerStepper(self.model, rows, context_len)
+        return DecisionTransformerStepper(self.model, self.pool, rows, context_len)
 
 
 class DecisionTransformerStepper:
@@ -121,17 +120,20 @@ class DecisionTransformerStepper:
     has left the window, so the two differ slightly.
     """
 
-    def __init__(self, model: DecisionTransformer, rows: int, context_len: int) -> None:
-        self.model, self.context_len = model, context_len
+    def __init__(
+        self, model: DecisionTransformer, pool: TokenPool, rows: int, context_len: int
+    ) -> None:
+        self.model, self.pool, self.context_len = model, pool, context_len
         self.size = context_len * model.embed.per_step  # tokens that are kept
         self.caches = model.trunk.caches(rows, self.size)
         self.hidden = torch.zeros(rows, context_len, model.config.width, device=model.device)
+        self.counted = torch.zeros(rows, context_len, dtype=torch.int64, device=model.device)
         self.length = torch.zeros(rows, dtype=torch.int64, device=model.device)
 
     def reset(self, rows: Tensor) -> None:
         """Start new trajectories in some rows."""
         self.length[rows] = 0
-        self.hidden[rows] = 0
+        self.hidden[rows], self.counted[rows] = 0, 0
 
     @torch.no_grad()
     def step(self, latest: Batch, rows: Tensor) -> Tensor:
@@ -143,8 +145,12 @@ class DecisionTransformerStepper:
         new = self.model.trunk.step(
             embed.newest(latest), self.caches, self._place(rows, step), context
         )  # [B, per_step, width]
-        self.hidden[rows, step % self.context_len] = new[:, -1 - embed.deciding]  # the state's
-        return (self.hidden[rows].sum(1) / (step + 1).clamp_max(self.context_len)[:, None]).cpu()
+        if self.pool.tokens == "last":
+            return new[:, -1].cpu()
+        at = step % self.context_len
+        self.hidden[rows, at], self.counted[rows, at] = self.pool.newest(new, step)
+        count = self.counted[rows].sum(1, keepdim=True).clamp_min(1)
+        return (self.hidden[rows].sum(1) / count).cpu()
 
     def _place(self, rows: Tensor, step: Tensor) -> Place:
         """Number the tokens of an episode; a step's newest ones see those of the last C steps."""
@@ -159,11 +165,12 @@ class DecisionTransformerStepper:
         return Place(rows, number % self.size, seen | itself)
 
 
-def fingerprint(model: DecisionTransformer) -> str:
+def fingerprint(model: DecisionTransformer, tokens: QueryTokens = "states") -> str:
     """Hash the weights and how they are used, so that a memory can refuse another's keys."""
     config, spaces = model.config, model.spaces
     usage = (config.heads, config.tokens, spaces.return_scale, spaces.reward_scale)
-    digest = hashlib.sha256(repr(usage).encode())
+    pooled = () if tokens == "states" else (tokens,)
+    digest = hashlib.sha256(repr((*usage, *pooled)).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
@@ -176,8 +183,10 @@ class DTEmbedderOptions:
 
     model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
     updates: int = 100_000
+    query_tokens: QueryTokens = "states"  # whose hidden states are averaged
 
     def __post_init__(self) -> None:
+        TokenPool.of(self.query_tokens, self.model.tokens, self.model.return_to_go)
         if self.updates < 1:
             raise ValueError(f"updates must be at least 1, not {self.updates}")
 
@@ -186,7 +195,8 @@ def build_dt_embedder(
     spaces: TaskSpaces, options: DTEmbedderOptions, seed: int
 ) -> DecisionTransformerEmbedder:
     """Build the embedder, still untrained, as the registry asks for it."""
-    return DecisionTransformerEmbedder(DecisionTransformer(spaces, options.model, seed))
+    model = DecisionTransformer(spaces, options.model, seed)
+    return DecisionTransformerEmbedder(model, options.query_tokens)
 
 
 EMBEDDERS.register("dt", EmbedderEntry(DTEmbedderOptions, build_dt_embedder, learns=True))

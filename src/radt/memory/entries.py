@@ -1,8 +1,8 @@
 """Cutting trajectories into entries and their chunks (section 3.2.1), and which of them stay.
 
-An entry stands at step t of an episode, t = 0, C, 2C, ... Its key embeds the C latest states an
-agent has seen when it stands at t, s_t included; its chunk runs from t - C to t + C, so it also
-tells how things went on.
+An entry stands at step t of an episode, t = 0, P, 2P, ... Its key embeds the C latest states an
+agent has seen when it stands at t, s_t included; its chunk runs from t - P to t + F, so it also
+tells how things went on. The paper's P and F, the halves of a chunk, are both C.
 
 Entries that say the same can be dropped, and those that are worth least when a task has too many.
 Tasks do not compete: what one agent writes cannot make another forget.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,18 @@ from radt.trajectory import Batch, SubTrajectory, returns_to_go
 DedupOrder = Literal["return", "chronological", "random"]
 BISECTIONS = 12
 COMPARED_AT_ONCE = 1024  # entries of a task, with all that are kept of it
+
+
+class Halves(NamedTuple):
+    """How many steps of a chunk lie before its entry's step and from it on."""
+
+    past: int  # P: also the steps from one entry of an episode to the next
+    future: int  # F
+
+    @property
+    def chunk_len(self) -> int:
+        """How many steps a whole chunk has."""
+        return self.past + self.future
 
 
 @dataclass(frozen=True)
@@ -93,20 +105,20 @@ def cut(
     age: Tensor,
     length: Tensor,
     total_return: Tensor,
-    context_len: int,
+    halves: Halves,
 ) -> Entries:
-    """Place entries at t = 0, C, 2C, ... < T of every trajectory; all arguments are [E]."""
-    per_episode = (length + context_len - 1) // context_len  # [E]
+    """Place entries at t = 0, P, 2P, ... < T of every trajectory; all columns are [E]."""
+    per_episode = (length + halves.past - 1) // halves.past  # [E]
     row = torch.repeat_interleave(torch.arange(len(length)), per_episode)  # [N]
     first = torch.repeat_interleave(per_episode.cumsum(0) - per_episode, per_episode)
-    position = (torch.arange(len(row)) - first) * context_len  # [N]
+    position = (torch.arange(len(row)) - first) * halves.past  # [N]
     return Entries(
         task=task[row],
         episode=episode[row],
         age=age[row],
         position=position,
-        start=(position - context_len).clamp(min=0),
-        stop=torch.minimum(position + context_len, length[row]),
+        start=(position - halves.past).clamp(min=0),
+        stop=torch.minimum(position + halves.future, length[row]),
         total_return=total_return[row],
     )
 
@@ -140,10 +152,10 @@ def blank(spaces: TaskSpaces, rows: int, length: int) -> Batch:
     )
 
 
-def nothing(spaces: TaskSpaces, shape: torch.Size, context_len: int) -> Batch:
-    """Return padding in the place of k chunks for each of B queries, [B, k * 2C]."""
+def nothing(spaces: TaskSpaces, shape: torch.Size, chunk_len: int) -> Batch:
+    """Return padding in the place of k chunks for each of B queries, [B, k * chunk_len]."""
     rows, per_row = shape
-    return blank(spaces, rows, per_row * 2 * context_len)
+    return blank(spaces, rows, per_row * chunk_len)
 
 
 def concat_chunks(batch: Batch, mask: Tensor, shape: torch.Size) -> Batch:

@@ -102,9 +102,3 @@ class TokenTable:
         parts = values.split([part.count for part in self.modalities], dim=1)
         pairs = zip(self.modalities, parts, strict=True)
         return torch.cat([modality.expand(part) for modality, part in pairs], dim=1)
-
-
-def binned(values: Tensor, low: float, high: float, bins: int) -> Tensor:
-    """Return the bin of each value, the nearest of `bins` equal marks from `low` to `high`."""
-    scaled = (values - low) / (high - low) * (bins - 1)
-    return scaled.clamp(0, bins - 1).round()

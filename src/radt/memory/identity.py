@@ -19,6 +19,7 @@ from radt.data.manifest import array_specs
 from radt.data.store import as_stored
 from radt.decode import decode, differences
 from radt.errors import RadtError
+from radt.memory.entries import Halves
 from radt.spaces import TaskSpaces, is_whole_number
 from radt.trajectory import Trajectory
 
@@ -54,11 +55,18 @@ class Identity:
     key_width: int
     context_len: int
     spaces: TaskSpaces
+    past_len: int | None = None  # halves of a chunk, where they are not C
+    future_len: int | None = None
+
+    @property
+    def halves(self) -> Halves:
+        """How chunks are cut."""
+        return Halves(self.past_len or self.context_len, self.future_len or self.context_len)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, as JSON gives them back."""
+        """Return plain values, as JSON gives them back; what is as usual goes without saying."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return plain
+        return {name: value for name, value in plain.items() if value is not None}
 
     @classmethod
     def from_json(cls, values: Any) -> Identity:
@@ -71,11 +79,12 @@ def refuse_other(place: object, theirs: Identity, ours: Identity) -> None:
     there, here = theirs.to_json(), ours.to_json()
     if there == here:
         return
-    names = ", ".join(name for name in here if there[name] != here[name])
+    unlike = [name for name in {**here, **there} if there.get(name) != here.get(name)]
+    names = ", ".join(unlike)
     details = "; ".join(differences(there, here, ("in the memory", "here")))
     rescue = (
         "give its entries new keys with `radt memory re-embed`"
-        if (there["spaces"], there["context_len"]) == (here["spaces"], here["context_len"])
+        if {*unlike} <= {"embedder", "key_width"}
         else "import the trajectories anew with `radt memory import`"
     )
     raise MemoryMismatchError(

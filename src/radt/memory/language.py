@@ -1,8 +1,8 @@
 """The domain-agnostic embedder: a frozen language model reads trajectories (section 3.2.1).
 
 FrozenHopfield turns steps into mixtures of words, the language model reads them, and the mean of
-what it makes of the state tokens is the key. Nothing is trained, and nothing of it is stored in a
-checkpoint: the model is known by its name and the sha256 of its weights.
+what it makes of the state tokens, or of others, is the key. Nothing is trained, and nothing of it
+is stored in a checkpoint: the model is known by its name and the sha256 of its weights.
 
 An encoder looks both ways, so what an agent cannot know yet must not be there: interleaved, the
 last step's action and reward have no token; fused, a token carries the action and reward before.
@@ -23,9 +23,10 @@ from torch import Tensor
 from radt.data.store import home
 from radt.memory.embed import EMBEDDERS, EmbedderEntry, IncrementalEmbedder
 from radt.memory.embedding_cache import Counts, EmbeddingCache, content_hash
-from radt.memory.hopfield import FrozenHopfield, Numbers, Similarity, TokenTable, binned
+from radt.memory.hopfield import FrozenHopfield, Numbers, Similarity, TokenTable
 from radt.memory.language_model import MINILM, LanguageModel
-from radt.model.tokens import Tokenisation
+from radt.memory.query_tokens import QueryTokens, TokenPool
+from radt.model.tokens import Tokenisation, binned
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 
@@ -39,6 +40,8 @@ class LanguageOptions:
 
     model: str = MINILM  # a folder, a name on the hub, or the model that comes with radt[lm]
     sha256: str | None = None  # of its weights; None: public models that radt knows are checked
+    random_weights: bool = False  # the same network, untrained: what its training is worth
+    layers: int | None = None  # only so many, from the first on; None: all
     tokens: Tokenisation = "fused"
     beta: float = 10.0
     similarity: Similarity = "cosine"  # dot: the paper's formula to the letter
@@ -46,10 +49,12 @@ class LanguageOptions:
     reward_max: float = 1.0  # rewards, after scaling, are binned from 0 to this
     return_to_go: bool = False  # as its own modality: achieved in keys, aimed at in queries
     return_bins: int = 100
+    query_tokens: QueryTokens = "states"  # whose hidden states are averaged
     projection_seed: int | None = None  # of P; None: the run's seed
     cache_most: int = 200_000  # embeddings that are kept on disk and in RAM
 
     def __post_init__(self) -> None:
+        TokenPool.of(self.query_tokens, self.tokens, self.return_to_go)
         for name in ("reward_bins", "return_bins"):
             if getattr(self, name) < 2:
                 raise ValueError(f"{name} must be 2 or more, not {getattr(self, name)}")
@@ -73,6 +78,7 @@ class LanguageEmbedder:
         self.modalities = modalities(spaces, options)
         together = options.tokens == "fused"
         self.groups = [self.modalities] if together else [[part] for part in self.modalities]
+        self.pool = TokenPool.of(options.query_tokens, options.tokens, options.return_to_go)
         self._looks_up = True
 
     @torch.no_grad()
@@ -80,15 +86,15 @@ class LanguageEmbedder:
         """Embed prefixes as [B, width]; what was embedded before is looked up."""
         numbers = self._numbers(prefixes)  # [B, L, n]
         length = prefixes.mask.sum(1)
-        counted = prefixes.mask if dropped is None else prefixes.mask & ~dropped
-        if not self._looks_up or not torch.equal(counted, prefixes.mask):
-            return self._embed(numbers, length, counted)
+        dropped = torch.zeros_like(prefixes.mask) if dropped is None else dropped & prefixes.mask
+        if not self._looks_up or bool(dropped.any()):
+            return self._embed(numbers, length, dropped)
         rows = zip(numbers.numpy(), length.tolist(), strict=True)
         hashes = [content_hash(row[:steps].tobytes()) for row, steps in rows]
 
         def compute(places: list[int]) -> Tensor:
             chosen = torch.tensor(places)
-            return self._embed(numbers[chosen], length[chosen], counted[chosen])
+            return self._embed(numbers[chosen], length[chosen], dropped[chosen])
 
         return self.cache.fetch(hashes, compute)
 
@@ -118,7 +124,12 @@ class LanguageEmbedder:
     @cached_property
     def model(self) -> LanguageModel:
         """The language model itself."""
-        return LanguageModel.load(self.options.model, self.options.sha256, self.device)
+        options = self.options
+        return LanguageModel.load(
+            *(options.model, options.sha256, self.device),
+            random_weights=options.random_weights,
+            layers=options.layers,
+        )
 
     @cached_property
     def width(self) -> int:
@@ -133,7 +144,10 @@ class LanguageEmbedder:
     @cached_property
     def fingerprint(self) -> str:
         """Hash the weights and how they are used, but not where they lie."""
-        used = {k: v for k, v in asdict(self.options).items() if k not in ("model", "cache_most")}
+        unsaid = {"model", "random_weights", "layers", "cache_most"}  # the hash tells of the first
+        if self.options.query_tokens == "states":
+            unsaid.add("query_tokens")  # as older ones were
+        used = {k: v for k, v in asdict(self.options).items() if k not in unsaid}
         used |= {"sha256": self.model.sha256, "projection_seed": self.seed, "format": FORMAT}
         content = json.dumps([used, self.spaces.plain_values()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -161,16 +175,15 @@ class LanguageEmbedder:
             tables.append(TokenTable(group, found))
         return tables
 
-    def _embed(self, numbers: Tensor, length: Tensor, counted: Tensor) -> Tensor:
+    def _embed(self, numbers: Tensor, length: Tensor, dropped: Tensor) -> Tensor:
         """Embed prefixes of similar length together: [B, L, n], [B], [B, L] -> [B, width]."""
         vectors = torch.zeros(len(numbers), self.width)
         for rows in length.sort(stable=True).indices.split(AT_ONCE):
             longest = max(1, int(length[rows].max()))
             tokens = self._tokens(numbers[rows, :longest])
             hidden = self.model(tokens, self._present(length[rows], longest))
-            states = hidden[:, :: len(self.groups)].cpu()  # [b, longest, width]
-            total = (states * counted[rows, :longest, None]).sum(1)
-            vectors[rows] = total / length[rows, None].clamp_min(1)
+            mask = torch.arange(longest) < length[rows, None]  # [b, longest]
+            vectors[rows] = self.pool(hidden, mask, dropped[rows, :longest])
         return vectors
 
     def _tokens(self, numbers: Tensor) -> Tensor:

@@ -46,8 +46,18 @@ class LanguageModel:
             )
 
     @classmethod
-    def load(cls, name: str, expected: str | None = None, device: str = "cpu") -> LanguageModel:
-        """Load a model by its folder or name, and check its weights where they are known."""
+    def load(
+        cls,
+        name: str,
+        expected: str | None = None,
+        device: str = "cpu",
+        random_weights: bool = False,
+        layers: int | None = None,
+    ) -> LanguageModel:
+        """Load a model by its folder or name, and check its weights where they are known.
+
+        It may be cut behind so many layers, or have random weights instead of its own.
+        """
         transformers = _transformers()
         folder = find(name)
         weights = hash_weights(folder)
@@ -57,10 +67,26 @@ class LanguageModel:
                 f"the weights in {folder} have sha256 {weights}, not {expected}: they are damaged "
                 f"or another model's. Get {name} again, or give embedder.sha256 what you trust."
             )
-        with _quietly(transformers):
-            network = transformers.AutoModel.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
-            )
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        if layers is not None:
+            if not 1 <= layers <= config.num_hidden_layers:
+                raise LanguageModelError(
+                    f"{name} has {config.num_hidden_layers} layers; embedder.layers must lie in "
+                    f"1..{config.num_hidden_layers}, not {layers}"
+                )
+            config.num_hidden_layers, weights = layers, f"{weights}, {layers} layers"
+        with _quietly(transformers), torch.random.fork_rng():
+            torch.manual_seed(0)
+            if random_weights:
+                network, weights = transformers.AutoModel.from_config(config), f"{weights}, random"
+            else:
+                network = transformers.AutoModel.from_pretrained(
+                    folder,
+                    config=config,
+                    local_files_only=True,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                )
         if network.config.is_encoder_decoder:
             network = network.get_encoder()
         return cls(network.float().to(device).eval().requires_grad_(False), weights)

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from radt.errors import RadtWarning
 from radt.memory.embed import Embedder, device_of
-from radt.memory.entries import EVICTIONS, Entries, deduplicate, prefixes, surplus
+from radt.memory.entries import EVICTIONS, Entries, Halves, deduplicate, key_start, stack, surplus
 from radt.memory.identity import Identity, MemoryFileError, check_trajectories
 from radt.memory.index import build_index
+from radt.memory.inner_product import InnerProducts
 from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory_file import read_file, write_file
 from radt.memory.retrieve import Queries, Searchable, retrieve
@@ -49,16 +50,20 @@ class MemoryConfig:
     """How a memory is cut, searched and weighted, in the paper's names (see docs/concepts.md)."""
 
     context_len: int = 50  # C
+    past_len: int | None = None  # steps of a chunk before its entry's; None: C
+    future_len: int | None = None  # and from there on; None: C
     top_l: int = 50  # l: candidates that are reweighted
     top_k: int = 1  # k: chunks the policy reads
     alpha: float = 1.0  # weight of utility against relevance
     utility: str = "return"
+    similarity: Literal["cosine", "inner-product"] = "cosine"  # the authors evaluate by the latter
     index: str = "flat"  # of a store that does not search by itself, as a server does
     retrieve_every: int = 1  # steps between retrievals; 0: once, at the start of a trial
     store_above: float | None = None  # store chunks that earned more than the lowest; None: all
     return_of: Literal["episode", "chunk"] = "episode"  # what an entry's utility is judged by
     loop_erased: bool = False  # store loop-erased trajectories (see loop_erasure.py)
     dedup: float | None = None  # drop new entries more similar than this to a stored one
+    dedup_spares_start: bool = False  # but none at t = 0, whose keys a fixed start makes equal
     capacity: int | None = None  # entries that a task keeps; None: all
     evict: str = "oldest"  # which of them go when there are more
 
@@ -66,11 +71,24 @@ class MemoryConfig:
         for name in ("context_len", "top_l", "top_k"):
             if not 1 <= getattr(self, name) <= MOST:
                 raise ValueError(f"{name} must lie in 1..{MOST}, not {getattr(self, name)}")
+        for name in ("past_len", "future_len"):
+            if (steps := getattr(self, name)) is not None and not 1 <= steps <= MOST:
+                raise ValueError(f"{name} must lie in 1..{MOST}, not {steps}; null: context_len")
         if self.retrieve_every < 0:
             raise ValueError(f"retrieve_every must be 0 or more, not {self.retrieve_every}")
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"capacity must be 1 or more, not {self.capacity}; null keeps all")
+        if self.similarity == "inner-product" and self.index != "flat":
+            raise ValueError(
+                f"similarity=inner-product compares all keys, which index={self.index} does not; "
+                "leave the index as it is, flat"
+            )
         EVICTIONS[self.evict]  # an unknown one is refused here, not by a full memory
+
+    @property
+    def halves(self) -> Halves:
+        """How chunks are cut."""
+        return Halves(self.past_len or self.context_len, self.future_len or self.context_len)
 
 
 class Memory:
@@ -89,7 +107,7 @@ class Memory:
     ) -> None:
         self.embedder, self.spaces, self.config = embedder, spaces, config
         self.lock = threading.RLock()
-        new = RamStore(spaces, config.context_len, embedder.width)
+        new = RamStore(spaces, config.halves.chunk_len, embedder.width)
         self.store: Store = new if store is None else store
         self.index = self._new_index()
         self._left_nothing: Counter[int] = Counter()  # by task: trials, since there are no entries
@@ -176,23 +194,27 @@ class Memory:
 
     def _cut(self, trajectories: Sequence[Trajectory]) -> NewEntries:
         """Cut trials into entries, those that earned enough, and embed them."""
-        context_len, first = self.config.context_len, self.store.episodes
+        first = self.store.episodes
         if self.config.loop_erased:
             trajectories = [loop_erased_trial(trial) for trial in trajectories]
-        entries, chunks = cut_trials(trajectories, self.spaces, context_len, first)
+        entries, chunks = cut_trials(trajectories, self.spaces, self.config.halves, first)
         if self.config.store_above is not None:
             earned = self.spaces.above_lowest(chunks.rewards.sum(1), chunks.mask.sum(1))
             kept = earned > self.config.store_above
             entries, chunks = entries.rows(kept), chunks.rows(kept)
         if self.config.return_of == "chunk":
             entries = replace(entries, total_return=chunks.rewards.sum(1))
-        return NewEntries(entries, self._embed(entries, chunks), chunks)
+        own = [trajectories[int(episode) - first] for episode in entries.episode]
+        return NewEntries(entries, self._embed(entries, own), chunks)
 
-    def _embed(self, entries: Entries, chunks: Batch) -> Tensor:
-        """Return the keys g(tau_{t-C:t}) of entries, [n, d]."""
+    def _embed(self, entries: Entries, own: Sequence[Trajectory]) -> Tensor:
+        """Return the keys g(tau_{t-C:t}) of entries [n], each of its own trajectory, [n, d]."""
         if not len(entries):
             return torch.zeros(0, self.embedder.width)
-        states = prefixes(chunks, entries, self.config.context_len)  # [n, C]
+        length = self.config.context_len
+        begin = key_start(entries.position, length).tolist()
+        spans = zip(own, begin, (entries.position + 1).tolist(), strict=True)
+        states = stack([trial.cut(*span) for trial, *span in spans], self.spaces, length)  # [n, C]
         parts = torch.arange(len(entries)).split(AT_ONCE)
         return torch.cat([self.embedder(states.rows(part)) for part in parts])
 
@@ -246,6 +268,8 @@ class Memory:
         as_written = replace(entries, age=torch.arange(len(entries)))
         keys = torch.cat([self.keys[near], new.keys])
         kept = deduplicate(keys, as_written, threshold, order="chronological")
+        if self.config.dedup_spares_start:
+            kept = kept | (entries.position == 0)
         return new.rows(kept[len(older) :])
 
     def _make_room(self) -> None:
@@ -257,10 +281,18 @@ class Memory:
             self.store.keep(~gone)
 
     def _new_index(self) -> Searchable:
-        if isinstance(self.store, Searchable):
-            return self.store  # a server searches by itself
+        store, cosine = self.store, self.config.similarity == "cosine"
+        if isinstance(store, Searchable):  # a server searches by itself
+            if cosine:
+                return store
+            raise ValueError(
+                f"{store.place} searches by the cosine; leave options.memory.similarity as it is, "
+                "or keep the memory in RAM or in a folder"
+            )
+        if not cosine:
+            return InnerProducts(store)
         name, width = self.config.index, self.embedder.width
-        return StoreIndex(build_index(name, width, device_of(self.embedder)), self.store)
+        return StoreIndex(build_index(name, width, device_of(self.embedder)), store)
 
     def _follow(self) -> None:
         if isinstance(self.index, StoreIndex):
@@ -268,11 +300,14 @@ class Memory:
 
     def identity(self) -> Identity:
         """Name what keys and chunks depend on; another memory with another identity is refused."""
+        usual, halves = self.config.context_len, self.config.halves
         return Identity(
             embedder=self.embedder.fingerprint,
             key_width=self.embedder.width,
-            context_len=self.config.context_len,
+            context_len=usual,
             spaces=self.spaces,
+            past_len=None if halves.past == usual else halves.past,
+            future_len=None if halves.future == usual else halves.future,
         )
 
     def contents(self) -> NewEntries:
@@ -303,7 +338,7 @@ class Memory:
             )
         contents, owner = read_file(path, self.identity())
         contents = contents if place is None else place(contents, owner)
-        store = RamStore(self.spaces, self.config.context_len, self.embedder.width)
+        store = RamStore(self.spaces, self.config.halves.chunk_len, self.embedder.width)
         store.append(contents)
         with self.lock:
             self.store = store

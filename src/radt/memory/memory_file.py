@@ -48,7 +48,7 @@ def read_file(path: Path, identity: Identity) -> tuple[NewEntries, dict[str, Ten
         contents = NewEntries(
             Entries(**_pick("entry", tensors)), tensors["keys"], Batch(**_pick("chunk", tensors))
         )
-        _check_columns(contents, blank(identity.spaces, 0, 2 * identity.context_len))
+        _check_columns(contents, blank(identity.spaces, 0, identity.halves.chunk_len))
         if contents.keys.shape[1:] != (identity.key_width,):
             raise ValueError(f"its keys are {list(contents.keys.shape)}")
         unit(contents.keys)

@@ -105,7 +105,7 @@ class RowFormat:
 
     def chunks(self, rows: list[Row | None]) -> Batch:
         """Read the contents of rows, [n, 2C]; padding where there is None."""
-        batch = blank(self.identity.spaces, len(rows), 2 * self.identity.context_len)
+        batch = blank(self.identity.spaces, len(rows), self.identity.halves.chunk_len)
         for n, row in enumerate(rows):
             if row is not None:
                 length = row.stop - row.start
@@ -134,7 +134,7 @@ class RowFormat:
         return (
             0 <= row.task < MOST_TASKS
             and 0 <= row.start <= row.position < row.stop <= who.spaces.horizon
-            and length <= 2 * who.context_len
+            and length <= who.halves.chunk_len
             and len(row.key) == 4 * who.key_width
             and (not content or len(row.content) == length * step)
         )

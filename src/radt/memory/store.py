@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.data.reader import Dataset
-from radt.memory.entries import Entries, blank, concat_chunks, cut, nothing, stack
+from radt.memory.entries import Entries, Halves, blank, concat_chunks, cut, nothing, stack
 from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import Identity
 from radt.memory.index import Index
@@ -176,11 +176,11 @@ class RamStore(GrowingColumns):
 
     place, writing = "RAM", True
 
-    def __init__(self, spaces: TaskSpaces, context_len: int, key_width: int) -> None:
-        self.spaces, self.context_len = spaces, context_len
+    def __init__(self, spaces: TaskSpaces, chunk_len: int, key_width: int) -> None:
+        self.spaces, self.chunk_len = spaces, chunk_len
         self.episodes, self.removals = 0, 0
         self._written = 0  # entries so far
-        self._chunks = GrowingRecord(blank(spaces, 0, 2 * context_len))
+        self._chunks = GrowingRecord(blank(spaces, 0, chunk_len))
         self._begin_columns(key_width)
 
     @property
@@ -205,7 +205,7 @@ class RamStore(GrowingColumns):
     def chunks(self, ids: Tensor) -> Batch:
         """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
         if not len(self.entries):
-            return nothing(self.spaces, ids.shape, self.context_len)
+            return nothing(self.spaces, ids.shape, self.chunk_len)
         batch = self.all_chunks.rows(ids.clamp_min(0).flatten())
         return concat_chunks(batch, batch.mask & (ids.flatten() >= 0)[:, None], ids.shape)
 
@@ -218,15 +218,15 @@ class RamStore(GrowingColumns):
 
 STORES.register(
     "ram",
-    lambda _, who, writing: RamStore(who.spaces, who.context_len, who.key_width),
+    lambda _, who, writing: RamStore(who.spaces, who.halves.chunk_len, who.key_width),
 )
 
 
 class DatasetStore:
     """Every trajectory of a dataset, cut into entries; the steps stay where they are."""
 
-    def __init__(self, dataset: Dataset, context_len: int) -> None:
-        self.dataset, self.context_len = dataset, context_len
+    def __init__(self, dataset: Dataset, halves: Halves) -> None:
+        self.dataset, self.chunk_len = dataset, halves.chunk_len
         episodes = dataset.episodes
         self.entries = cut(
             task=torch.from_numpy(episodes.task).long(),
@@ -234,7 +234,7 @@ class DatasetStore:
             age=torch.from_numpy(episodes.index).long(),
             length=torch.from_numpy(episodes.length).long(),
             total_return=torch.from_numpy(episodes.total_return).float(),
-            context_len=context_len,
+            halves=halves,
         )
 
     def earned(self) -> Tensor:
@@ -256,22 +256,20 @@ class DatasetStore:
     def chunks(self, ids: Tensor) -> Batch:
         """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
         if not len(self.entries):
-            return nothing(self.dataset.spaces, ids.shape, self.context_len)
+            return nothing(self.dataset.spaces, ids.shape, self.chunk_len)
         known = ids.clamp_min(0).flatten()
         batch = self.dataset.windows(
-            self.entries.episode[known].numpy(),
-            self.entries.start[known].numpy(),
-            2 * self.context_len,
+            self.entries.episode[known].numpy(), self.entries.start[known].numpy(), self.chunk_len
         )
-        room = torch.arange(2 * self.context_len)
-        within = room < (self.entries.stop - self.entries.start)[known][:, None]
+        length = (self.entries.stop - self.entries.start)[known]
+        within = torch.arange(self.chunk_len) < length[:, None]
         return concat_chunks(batch, within & (ids.flatten() >= 0)[:, None], ids.shape)
 
 
 def cut_trials(
-    trajectories: Sequence[Trajectory], spaces: TaskSpaces, context_len: int, first: int
+    trajectories: Sequence[Trajectory], spaces: TaskSpaces, halves: Halves, first: int
 ) -> tuple[Entries, Batch]:
-    """Cut trajectories, numbered from `first` on, into entries [n] and their chunks [n, 2C]."""
+    """Cut trajectories, numbered from `first` on, into entries [n] and chunks [n, chunk_len]."""
     count = len(trajectories)
     entries = cut(
         task=torch.tensor([trajectory.task for trajectory in trajectories]),
@@ -279,13 +277,13 @@ def cut_trials(
         age=torch.tensor([trajectory.episode for trajectory in trajectories]),
         length=torch.tensor([len(trajectory) for trajectory in trajectories]),
         total_return=torch.tensor([trajectory.total_return for trajectory in trajectories]),
-        context_len=context_len,
+        halves=halves,
     )
     pieces = [
         trajectories[int(episode) - first].cut(int(start), int(stop))
         for episode, start, stop in zip(entries.episode, entries.start, entries.stop, strict=True)
     ]
-    return entries, stack(pieces, spaces, 2 * context_len)
+    return entries, stack(pieces, spaces, halves.chunk_len)
 
 
 class StoreIndex:

@@ -105,7 +105,7 @@ class AD:
             recent = examples.recent.rows(rows).trimmed()
             wanted = targets[rows, : recent.mask.shape[1]]
             some = None if valid is None else valid[rows]
-            return self.policy.action_head.loss(self.policy(recent), recent.actions, wanted, some)
+            return self.policy.loss(recent, wanted, some)
 
         length, counted = examples.recent.mask.sum(1), counted_errors(targets, valid)
         return loss_in_parts(of, length, counted, self.policy.device)

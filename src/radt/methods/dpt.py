@@ -66,6 +66,12 @@ class DPTOptions(WindowOptions):
         check_share("context_dropout", self.context_dropout)
         if self.model.return_to_go:
             raise ValueError("DPT reads no return-to-go: set model.return_to_go to false")
+        if self.model.return_loss or self.model.return_bins is not None:
+            raise ValueError(
+                f"DPT predicts no return-to-go: set model.return_loss to 0, not "
+                f"{self.model.return_loss}, and model.return_bins to null, not "
+                f"{self.model.return_bins}"
+            )
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ class DT:
     def loss(self, examples: DTExamples) -> Tensor:
         """Return how badly the actions of all steps are predicted."""
         recent = examples.recent
-        predicted = self.policy(recent)
+        if hasattr(self.policy, "loss"):
+            return self.policy.loss(recent, recent.mask, examples.valid)
+        predicted = self.policy(recent)  # others' policies may only predict
         return head_of(self).loss(predicted, recent.actions, recent.mask, examples.valid)
 
     def actor(self, slots: int) -> DTActor:
@@ -115,10 +117,8 @@ class DTActor:
 
 def valid_dimensions(spaces: TaskSpaces, tasks: NDArray[np.int64]) -> Tensor | None:
     """Mark the dimensions of padded continuous actions that count, [B, action_size]."""
-    if not spaces.action_dims:
-        return None
-    count = torch.tensor([spaces.valid_action_dims(int(task)) for task in tasks])
-    return torch.arange(spaces.action.size) < count[:, None]
+    padding = spaces.padding(tasks)
+    return None if padding is None else torch.from_numpy(~padding)
 
 
 def build_dt(spaces: TaskSpaces, options: DTOptions, seed: int, embedder: Embedder | None) -> DT:

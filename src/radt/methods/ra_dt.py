@@ -26,11 +26,8 @@ from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.decision_cache import HeldChunks, MovingWindow, check_window_step
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, Retrieve
-from radt.methods.training_memory import (
-    RetrievalTraining,
-    TrainingMemory,
-    check_query_offsets,
-)
+from radt.methods.retrieval_training import RetrievalTraining, check_query_offsets
+from radt.methods.training_memory import TrainingMemory
 from radt.methods.transforms import ChunkOptions, check_transforms, held_chunks, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowSampler
@@ -54,7 +51,7 @@ class RADTOptions(ChunkOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_window_step(self.window_step)
-        check_query_offsets(self.training.query_offsets, self.memory.context_len)
+        check_query_offsets(self.training.query_offsets, self.memory.halves.past)
 
 
 @dataclass(frozen=True)
@@ -89,9 +86,9 @@ class RADT:
 
     @property
     def context(self) -> ContextSize:
-        """The last C steps of the running trial, at most, and k chunks of 2C steps."""
+        """The last C steps of the running trial, at most, and k chunks of usually 2C steps."""
         memory = self.options.memory
-        return ContextSize(memory.context_len, memory.top_k * 2 * memory.context_len)
+        return ContextSize(memory.context_len, memory.top_k * memory.halves.chunk_len)
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Fill the index with every sub-trajectory of the data (Algorithm 2, lines 1-4)."""
@@ -126,9 +123,8 @@ class RADT:
 
     def loss(self, examples: RADTExamples) -> Tensor:
         """Predict the actions of the batch (Algorithm 2, line 10, Eq. 6) and compare (line 11)."""
-        recent, loss = examples.recent, self.policy.action_head.loss
-        predicted = self.policy(recent, examples.retrieved)
-        return loss(predicted, recent.actions, examples.targets, examples.valid)
+        recent, targets = examples.recent, examples.targets
+        return self.policy.loss(recent, targets, examples.valid, examples.retrieved)
 
     def actor(self, slots: int) -> RADTActor:
         """Put the method to work with empty memories."""

@@ -1,4 +1,4 @@
-"""How badly actions are predicted: averages over marked steps, and over valid dimensions."""
+"""How badly actions and returns are predicted: averages over marked steps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+
+from radt.model.tokens import binned
 
 ROWS_AT_ONCE = 16  # of a batch, where a CPU's cache is what limits
 
@@ -23,6 +25,13 @@ def action_loss(
     if actions.ndim == 2:
         return cross_entropy(predicted[steps], actions[steps])
     return (predicted - actions)[counted_dimensions(actions, steps, valid)].square().mean()
+
+
+def return_loss(predicted: Tensor, returns: Tensor) -> Tensor:
+    """Average how badly scaled returns [N] are predicted: by logits of bins, or by one number."""
+    if (bins := predicted.shape[1]) > 1:
+        return cross_entropy(predicted, binned(returns, 0.0, 1.0, bins).long())
+    return (predicted[:, 0] - returns).square().mean()
 
 
 def counted_dimensions(actions: Tensor, steps: Tensor, valid: Tensor | None) -> Tensor:

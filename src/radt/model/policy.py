@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from radt.model.heads import HeadName, action_head
+from radt.model.losses import return_loss
 from radt.model.tokens import StepEmbedding, Tokenisation
 from radt.model.transformer import Context, Transformer, initialise_as_gpt2
 from radt.spaces import TaskSpaces
@@ -24,7 +26,11 @@ class ModelConfig:
     dropout: float = 0.0
     tokens: Tokenisation = "fused"
     return_to_go: bool = True
+    return_bins: int | None = None  # it enters as one of so many embeddings; None: linearly
+    return_loss: float = 0.0  # weight of predicting it from the state token, as the authors do
     cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
+    chunk_embedding: Literal["separate", "shared", "detached"] = "separate"  # from the input's
+    chunk_encoder: int = 0  # layers that read a retrieved chunk both ways before it is attended to
     encoder: str | None = None  # what reads states; None: the encoder for their kind
     action_head: HeadName = "mse"  # what predicts continuous actions; the paper's: mse
 
@@ -36,6 +42,18 @@ class ModelConfig:
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), not {self.dropout}")
+        if self.return_bins is not None and self.return_bins < 2:
+            raise ValueError(f"return_bins must be 2 or more, not {self.return_bins}; null: linear")
+        if self.return_loss < 0 or self.chunk_encoder < 0:
+            raise ValueError(
+                f"return_loss and chunk_encoder must be 0 or more, not {self.return_loss} and "
+                f"{self.chunk_encoder}"
+            )
+        if self.return_loss and self.return_to_go and self.tokens == "fused":
+            raise ValueError(
+                "return_loss predicts the return-to-go where the state stands, but a fused token "
+                "holds it; choose tokens=interleaved or return_to_go=false"
+            )
 
 
 class DecisionTransformer(nn.Module):
@@ -56,7 +74,7 @@ class DecisionTransformer(nn.Module):
         asked = every_layer if config.cross_layers is None else config.cross_layers
         self.embed = StepEmbedding(
             *(spaces, config.width, config.tokens, config.return_to_go, episodes),
-            encoder=config.encoder,
+            *(config.encoder, config.return_bins),
         )
         self.trunk = Transformer(
             config.layers,
@@ -67,13 +85,23 @@ class DecisionTransformer(nn.Module):
         )
         self.action_head = action_head(spaces.action, config.action_head)
         self.head = nn.Linear(config.width, self.action_head.size)
-        self.embed_retrieved: StepEmbedding | None = None
+        self.retrieves = retrieves
+        self.embed_retrieved: StepEmbedding | None = None  # of its own; else the input's
+        self.chunk_encoder: Transformer | None = None
         if retrieves:
-            self.embed_retrieved = StepEmbedding(
-                *(spaces, config.width, config.tokens, config.return_to_go),
-                encoder=config.encoder,
-            )
+            if config.chunk_embedding == "separate":
+                self.embed_retrieved = StepEmbedding(
+                    *(spaces, config.width, config.tokens, config.return_to_go, 1),
+                    *(config.encoder, config.return_bins),
+                )
+            if config.chunk_encoder:
+                self.chunk_encoder = Transformer(
+                    config.chunk_encoder, config.width, config.heads, config.dropout
+                )
             self.null_chunk = nn.Parameter(torch.zeros(1, 1, config.width))
+        self.return_head: nn.Linear | None = None
+        if config.return_loss:
+            self.return_head = nn.Linear(config.width, config.return_bins or 1)
         self.drop = nn.Dropout(config.dropout)
         generator = torch.Generator().manual_seed(seed)
         initialise_as_gpt2(self, generator, config.layers)
@@ -92,6 +120,25 @@ class DecisionTransformer(nn.Module):
         """
         hidden = self.hidden(recent, retrieved)
         return self.act(self.embed.at_decisions(hidden))
+
+    def loss(
+        self,
+        recent: Batch,
+        targets: Tensor,
+        valid: Tensor | None,
+        retrieved: Batch | None = None,
+    ) -> Tensor:
+        """Compare predicted actions, and returns where they have a weight, at targets [B, L]."""
+        recent = recent.to(self.device)
+        hidden = self.hidden(recent, retrieved)
+        predicted = self.act(self.embed.at_decisions(hidden))
+        loss = self.action_head.loss(predicted, recent.actions, targets, valid)
+        if self.return_head is None:
+            return loss
+        steps = targets.to(self.device)
+        of_returns = self.return_head(self.embed.at_states(hidden)[steps])  # [N, bins or 1]
+        aimed = recent.returns_to_go[steps] / self.spaces.return_scale
+        return loss + self.config.return_loss * return_loss(of_returns, aimed)
 
     def hidden(self, recent: Batch, retrieved: Batch | Context | None = None) -> Tensor:
         """Return the last hidden state of every token, [B, L * per_step, width]."""
@@ -117,13 +164,18 @@ class DecisionTransformer(nn.Module):
 
     def context(self, recent: Batch, retrieved: Batch | None) -> Context | None:
         """Embed retrieved chunks; a row that has none sees the learned null chunk instead."""
-        if self.embed_retrieved is None:
+        if not self.retrieves:
             return None
         null = self.null_chunk.expand(len(recent), 1, -1)  # [B, 1, width]
         if retrieved is None:
             return Context(null, torch.ones(len(recent), 1, dtype=torch.bool, device=null.device))
-        retrieved = retrieved.to(self.device)
-        tokens = self.drop(self.embed_retrieved(retrieved, past=True))
-        mask = self.embed_retrieved.mask(retrieved)  # [B, M]
+        retrieved, embed = retrieved.to(self.device), self.embed_retrieved or self.embed
+        tokens, mask = embed(retrieved, past=True), embed.mask(retrieved)  # [B, M, width], [B, M]
+        if self.config.chunk_embedding == "detached":
+            tokens = tokens.detach()
+        tokens = self.drop(tokens)
+        if self.chunk_encoder is not None:
+            itself = torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
+            tokens = self.chunk_encoder(tokens, mask=mask[:, None] | itself)  # padding sees itself
         nothing = ~mask.any(dim=1, keepdim=True)  # [B, 1]
         return Context(torch.cat([null, tokens], dim=1), torch.cat([nothing, mask], dim=1))

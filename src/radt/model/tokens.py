@@ -48,6 +48,7 @@ class StepEmbedding(nn.Module):
         use_return: bool,
         episodes: int = 1,
         encoder: str | None = None,
+        return_bins: int | None = None,
     ) -> None:
         super().__init__()
         self.spaces, self.tokens, self.use_return = spaces, tokens, use_return
@@ -56,7 +57,9 @@ class StepEmbedding(nn.Module):
         size = spaces.action.size
         self.action = nn.Embedding(size + 1, width) if discrete else nn.Linear(size, width)
         self.reward = nn.Linear(1, width)
-        self.return_to_go = nn.Linear(1, width) if use_return else None
+        self.return_bins = return_bins  # None: a linear layer
+        of_return = nn.Embedding(return_bins, width) if return_bins else nn.Linear(1, width)
+        self.return_to_go = of_return if use_return else None
         self.time = nn.Embedding(spaces.horizon + 1, width)
         self.episode = nn.Embedding(episodes, width) if episodes > 1 else None
         self.norm = nn.LayerNorm(width)
@@ -134,8 +137,12 @@ class StepEmbedding(nn.Module):
         return position
 
     def _vectors(self, batch: Batch) -> StepVectors:
-        returns = (batch.returns_to_go / self.spaces.return_scale)[..., None]
         rewards = (batch.rewards / self.spaces.reward_scale)[..., None]
+        returns = batch.returns_to_go / self.spaces.return_scale  # [B, L]
+        if self.return_bins:
+            returns = binned(returns, 0.0, 1.0, self.return_bins).long()
+        else:
+            returns = returns[..., None]
         return StepVectors(
             state=self.state(batch.states),
             return_to_go=None if self.return_to_go is None else self.return_to_go(returns),
@@ -150,3 +157,9 @@ def episodes_ago(batch: Batch) -> Tensor:
     begins = (time[:, 1:] <= time[:, :-1]) & batch.mask[:, 1:]  # [B, L - 1]
     number = pad(begins.cumsum(1), (1, 0))  # [B, L]
     return number[:, -1:] - number
+
+
+def binned(values: Tensor, low: float, high: float, bins: int) -> Tensor:
+    """Return the bin of each value, the nearest of `bins` equal marks from `low` to `high`."""
+    scaled = (values - low) / (high - low) * (bins - 1)
+    return scaled.clamp(0, bins - 1).round()

@@ -209,7 +209,8 @@ def config_differences(
     return {
         path: values
         for path, values in sorted(found.items())
-        if _differ(values) or (path in unusual and len(values) < learners)
+        if len(set(map(json.dumps, values.values()))) > 1
+        or (path in unusual and len(values) < learners)
     }
 
 
@@ -254,10 +255,6 @@ def trained_for(record: Record) -> int | None:
 
 def _code_versions(records: Sequence[Record]) -> list[str]:
     return sorted({str(record.get("code_version")) for record in records})
-
-
-def _differ(values: Mapping[str, Sequence[Any]]) -> bool:
-    return len({json.dumps(known) for known in values.values()}) > 1
 
 
 def _cell(values: Iterable[Any]) -> str:

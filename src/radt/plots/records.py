@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radt.checkpoint import read_header
 from radt.config import TRAINING_TASKS
 from radt.envs.suite import SUITES
 from radt.envs.suite import source_of as suite_source
@@ -22,10 +20,11 @@ from radt.metrics import decimals, normalised_score
 from radt.old_names import translated
 from radt.plots.expense import Expense, expense_of
 from radt.plots.style import in_order
-from radt.runs.run import CHECKPOINT
 
 Record = Mapping[str, Any]  # one `icl.json`
 LEARNED_TASKS = "tasks that were learned from"
+UNSEEN = "unseen tasks"
+KINDS = {"final": UNSEEN, "eval": UNSEEN, "tune": "validation tasks", "train": LEARNED_TASKS}
 DATA = "dataset.json"  # what is known of a run's data, beside its record
 NEEDED = ("env", "method", "seed", "split", "tasks", "returns", "optimum", "wall_seconds")
 
@@ -94,7 +93,7 @@ class Outcome:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read one `icl.json`, and what lies beside it: a checkpoint's size, the hash of its data."""
+    """Read one `icl.json`, and the hash of its data, which lies beside it."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -107,10 +106,6 @@ def read_record(path: Path) -> dict[str, Any]:
             f"{path} is no result of an evaluation: it lacks {', '.join(missing)}; give the "
             "icl.json of a run"
         )
-    checkpoint = path.with_name(CHECKPOINT)
-    if "parameters" not in record and checkpoint.exists():
-        shapes, _ = read_header(checkpoint)
-        record["parameters"] = sum(math.prod(shape) for shape in shapes.values())
     facts = path.with_name(DATA)
     if facts.exists():
         record["data_sha256"] = _data_sha256(facts)
@@ -140,7 +135,7 @@ def label_of(record: Record) -> str:
 
 def success_above(record: Record) -> float | None:
     """Return what a trial that succeeds exceeds; None: its suite declares no success."""
-    above = record.get("success_above", record.get("solved_above", 0.0))
+    above = record.get("solved_above", 0.0)
     return None if above is None else float(above)
 
 
@@ -211,7 +206,7 @@ def kind_of_tasks(split: str, place: str = "") -> str:
     """Say what the tasks of a split are to the agent; `place` is another environment, if any."""
     if place == TRAINING_TASKS:
         return LEARNED_TASKS
-    return "unseen tasks" if split == "final" else "validation tasks"
+    return KINDS.get(split, f"tasks of the split {split}")
 
 
 def variants(records: Iterable[Record]) -> list[str]:
@@ -257,13 +252,15 @@ def _outcome(records: Sequence[Record], variant: str | None) -> Outcome:
         name: _also(alike, named, rule=rule_in_words(first, next(iter(named.values()))))
         for name, named in _named(parts, "rules").items()
     }
+    known = first.get("data") or {}
+    mean, best = known.get("mean_return"), known.get("best_return")
     return replace(
         _also(alike, parts),
         rules=rules,
         expense=expense_of(records, trained=learns(first)),
         source=" and ".join(sorted(set(filter(None, map(source_of, records))))) or None,
         trained_on=trained_on(records),
-        data=_data_returns(first.get("data") or {}),
+        data=None if mean is None or best is None else DataReturns(mean, best),
     )
 
 
@@ -288,11 +285,6 @@ def _named(parts: Mapping[int, Record], kind: str) -> dict[str, dict[int, Record
 
 def _stacked(parts: Iterable[Record]) -> NDArray[np.float64]:
     return np.array([part["returns"] for part in parts], dtype=np.float64)  # [seed, task, trial]
-
-
-def _data_returns(data: Record) -> DataReturns | None:
-    mean, best = data.get("mean_return"), data.get("best_return")
-    return None if mean is None or best is None else DataReturns(float(mean), float(best))
 
 
 def _bounds(part: Record) -> NDArray[np.float64] | None:

@@ -62,16 +62,16 @@ def run_title(record: Record) -> str:
     return titled(f"{label_of(record)} on {record['env']}, seed {record['seed']}", [record])
 
 
-def summary(record: Record, run: Run) -> str:
+def summary(record: Record, run: Run, with_pictures: bool = True) -> str:
     """Say in Markdown what came of a run, how, and how to do it again."""
     rows, task = method_table([record]), median_task(record)
     return fill_markdown(
         "summary.md",
         title=run_title(record),
         words=row_in_words(rows[0], str(record["split"])),
-        pictures=list(icl_pictures([record], CURVE)),
+        pictures=list(icl_pictures([record], CURVE)) if with_pictures else [],
         tables=markdown(rows),
-        film=GIF if (run.out / GIF).exists() else None,
+        film=GIF if with_pictures and (run.out / GIF).exists() else None,
         task=task,
         about=run.suite.describe(task),
         **making(record, run),
@@ -146,8 +146,12 @@ def training_table(
     looks = {look.pop("update"): look for look in validations(lines, phase)}
     if not losses:
         return ""
-    marks = sorted(looks) or _evenly(sorted(losses), MARKS)
-    names = sorted({name for look in looks.values() for name in look}, key=_trailing_number)
+    few = np.linspace(0, len(losses) - 1, min(MARKS, len(losses))).round().astype(int)
+    marks = sorted(looks) or [sorted(losses)[place] for place in few]
+    names = sorted(
+        {name for look in looks.values() for name in look},
+        key=lambda name: int(name.rpartition("_")[2]),
+    )
     head = ["update", "loss", *(f"validation, {name.replace('_', ' ')}" for name in names)]
     rows, before = [], 0
     for mark in marks:
@@ -215,15 +219,6 @@ def _by_step(lines: Sequence[Mapping[str, Any]], phase: str, name: str) -> dict[
         for line in lines
         if line["phase"] == phase and name in line
     }
-
-
-def _evenly(steps: Sequence[int], count: int) -> list[int]:
-    places = np.linspace(0, len(steps) - 1, min(count, len(steps))).round().astype(int)
-    return [steps[place] for place in places]
-
-
-def _trailing_number(name: str) -> int:
-    return int(name.rpartition("_")[2])
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

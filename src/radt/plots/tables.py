@@ -162,7 +162,12 @@ def make_row(outcome: Outcome, others: Sequence[Outcome]) -> MethodRow:
         gain=gain,
         at_trial=at_trial,
         against={name: found for name, found in against.items() if found is not None},
-        probability={other.label: probability_over(outcome, other) for other in strangers},
+        probability={
+            other.label: crossed_interval(
+                wins(late_score(returns), late_score(other.returns)), _resamples()
+            )
+            for other in strangers
+        },
         further=further_scores(outcome),
         controlled=[_compared(outcome, name, outcome.controls[name]) for name in ranked],
         by_rule=[_compared(outcome, name, other) for name, other in outcome.rules.items()],
@@ -218,11 +223,6 @@ def causal_estimate(outcome: Outcome) -> Estimate | None:
     """Say what memory buys: the score minus that of the erased control; None: not measured."""
     erased = outcome.controls.get(ERASED)
     return None if erased is None else paired_difference(outcome, erased)
-
-
-def probability_over(one: Outcome, other: Outcome) -> Interval:
-    """Return the probability that one row improves on another, paired by task."""
-    return crossed_interval(wins(late_score(one.returns), late_score(other.returns)), _resamples())
 
 
 def _compared(outcome: Outcome, name: str, other: Outcome) -> Compared:

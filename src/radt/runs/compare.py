@@ -33,7 +33,6 @@ from radt.runs.provenance import (
     Line,
     Stopwatch,
     machine,
-    measured,
     read_log,
     updates_per_second,
 )
@@ -41,7 +40,6 @@ from radt.runs.run import (
     CHECKPOINT,
     RESULT,
     Run,
-    build_for,
     conflicts,
     dataset_path,
     outcome_values,
@@ -174,14 +172,22 @@ class Entry:
         }
 
 
-def entry(comparison: Comparison, row: str | Variant, seed: int, strict: bool = True) -> Entry:
-    """Look at one run: its config, how far it has come, and what is left."""
+def entry(
+    comparison: Comparison,
+    row: str | Variant,
+    seed: int,
+    strict: bool = True,
+    planned: bool = True,
+) -> Entry:
+    """Look at one run: its config, how far it has come, and, if `planned`, what is left."""
     row = variant(row)
     config = comparison.config(row, seed, comparison.updates(row))
     name = f"{row.label}-seed{seed}"
     out, published = comparison.runs / name, comparison.published / name
     state = state_of(config, out, published, strict)
-    phases = tuple(plan_run(config, out)) if state in ("interrupted", "missing") else ()
+    begun = out / "again" if state == "changed" else out  # then nothing of it is left
+    over = state in ("published", "finished")
+    phases = () if over or not planned else tuple(plan_run(config, begun))
     minutes = {phase.name: phase.minutes for phase in phases if not phase.done}
     if comparison.wall_minutes is not None and "train" in minutes:
         minutes |= {"train": comparison.wall_minutes, "embedder": 0.0}  # one cap for both
@@ -194,22 +200,23 @@ def entries_of(comparison: Comparison) -> list[Entry]:
     return [entry(comparison, row, seed) for row, seed in comparison.names()]
 
 
+def forget_changed(one: Entry) -> None:
+    """Delete the folder of a run with other values; its record stays until there is another."""
+    if (one.out / "config.json").exists() and not _is_same(one.config, one.out):
+        shutil.rmtree(one.out)
+
+
 def state_of(config: RunConfig, out: Path, published: Path, strict: bool = True) -> State:
-    """Say how far a run has come; a record of another config is never replaced.
+    """Say how far a run has come; a record of another config is replaced only if that is asked.
 
     Such a record is an error, or `changed` where that is not asked for.
     """
     if (published / RESULT).exists():
-        try:
-            _check_same(config, published)
-        except RunError:
-            if strict:
-                raise
-            return "changed"
-        return "published"
+        return "published" if _is_same(config, published, strict) else "changed"
     if not (out / "config.json").exists():
         return "missing"
-    _check_same(config, out)
+    if not _is_same(config, out, strict):
+        return "changed"
     return "finished" if (out / RESULT).exists() else "interrupted"
 
 
@@ -231,6 +238,8 @@ def hours(entries: Sequence[Entry]) -> float:
 
 def publish_run(out: Path, folder: Path) -> None:
     """Keep what a finished run says; its record comes last, so that half a copy is none."""
+    if (folder / RESULT).exists():  # of other values
+        shutil.rmtree(folder)
     for pattern in KEPT:
         for file in sorted(out.glob(pattern)):
             folder.mkdir(parents=True, exist_ok=True)
@@ -239,23 +248,6 @@ def publish_run(out: Path, folder: Path) -> None:
     if weights.exists() and weights.stat().st_size <= SMALL and read_config(out).seed == 0:
         shutil.copyfile(weights, folder / CHECKPOINT)
     atomic_write(folder / RESULT, (out / RESULT).read_bytes())
-    complete(out, folder)
-
-
-def complete(out: Path, folder: Path) -> None:
-    """Add to a published record what an older version left out; `out` is where the log may lie.
-
-    Costs are counted, not measured, and need no trained weights: they follow from the config.
-    """
-    try:
-        record = dict(json.loads((folder / RESULT).read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise RunError(f"{folder / RESULT} is damaged ({error}); delete {folder}") from error
-    if "cost" in record:
-        return
-    run = Run(read_config(folder), out)
-    record |= measured(run, build_for(run))
-    atomic_write(folder / RESULT, (json.dumps(record) + "\n").encode())
 
 
 def config_file(place: Path) -> Path:
@@ -280,19 +272,20 @@ def any_config(values: dict[str, Any], where: str) -> RunConfig:
     return from_json(values, where=where)
 
 
-def _check_same(config: RunConfig, folder: Path) -> None:
-    """Refuse a folder whose run had other values."""
+def _is_same(config: RunConfig, folder: Path, strict: bool = False) -> bool:
+    """Tell whether a folder's run had the same values; if `strict`, refuse one that had others."""
     try:
         changes = conflicts(read_config(folder), config)
     except RunError as error:
         changes = [str(error)]
-    if changes:
+    if changes and strict:
         more = [f"and {len(changes) - CONFLICTS} more"] if len(changes) > CONFLICTS else []
         raise RunError(
             f"{folder} holds a run with other values:\n  "
             + "\n  ".join([*changes[:CONFLICTS], *more])
             + "\nGive the same values, choose another --out and --results, or delete the folder."
         )
+    return not changes
 
 
 def _can_act(reference: str, spaces: TaskSpaces) -> bool:

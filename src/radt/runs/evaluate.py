@@ -86,7 +86,11 @@ def evaluate_run(
         "rule": rule_name(trials.rule, config.method),
         **rules_and_controls(asked, told),
         "variants": {
-            name.removeprefix("on-"): {"returns": told[name]["returns"], "optimum": optima(there)}
+            name.removeprefix("on-"): {
+                "returns": told[name]["returns"],
+                "optimum": optima(there),
+                "scoring": scoring_record(there),
+            }
             for name, there in places.items()
         },
         "data": returns_of_data(run),
@@ -179,6 +183,7 @@ def result_record(trials: Trials, told: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": list(trials.tasks),
         "returns": told["returns"],  # [task][trial]
         "first_reward": told["first_reward"],
+        "success": told.get("success"),  # [task][trial]; None: the environment does not say
         "optimum": optima(trials),
         "score": float(late_score(returns).mean()),
         "scoring": scoring_record(trials),

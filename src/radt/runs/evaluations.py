@@ -103,6 +103,7 @@ def evaluate_all(
         return {
             "returns": result.returns.tolist(),
             "first_reward": result.first_reward.tolist(),
+            "success": result.told_success,
             "embeddings": embedded or None,
         }
 

@@ -99,7 +99,7 @@ def _embed(config: RunConfig, method: Method, done: bool) -> Phase:
     suite, options = SUITES[config.env], config.options
     episodes = _expected(config).transitions // suite.spaces.horizon
     episodes //= options.episode_every
-    entries = -(-suite.spaces.horizon // options.memory.context_len)
+    entries = -(-suite.spaces.horizon // options.memory.halves.past)
     keys = episodes * (entries - 1)  # those of first states are all the same
     asked, offsets = config.learn.updates * config.learn.batch_size, options.training.query_offsets
     queries = asked if offsets is None else min(asked, episodes * entries * (len(offsets) - 1))

@@ -63,7 +63,11 @@ EMBEDDER: dict[str, dict[str, Any]] = {  # by name and budget
         "smoke": {"model": TINY_MODEL, "updates": 3},
     },
     "lm": {
-        "paper": {"model": "bert-base-uncased", "tokens": "interleaved"},
+        "paper": {
+            "model": "bert-base-uncased",
+            "tokens": "interleaved",
+            "return_to_go": True,  # a token beside state, action and reward
+        },
         "laptop": {},
         "smoke": {},
     },
@@ -101,8 +105,6 @@ COLLECT: dict[str, dict[str, Any]] = {  # by source and budget; the rest is the 
     "sb3": {"smoke": {"tasks": 5, "transitions": 512, "parts": 1}},
 }
 
-ACTION_RULE = {"temperature": 0.5, "explore_temperature": 2.0}
-
 
 def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> list[Layer]:
     """Return the layers that names stand for, and those that are laid over them.
@@ -132,8 +134,6 @@ def preset_layers(env: str, row: str | Variant, budget: str, *over: Layer) -> li
         Layer("every run", {"evaluate": {"controls": ("erased",)}}),  # tells what memory buys
         Layer(f"budget {budget}", BUDGETS[budget]),
     ]
-    if budget != "paper" and suite.spaces.solved_above is not None:
-        layers.append(Layer(f"budget {budget}", {"evaluate": {"rule": ACTION_RULE}}))
     entry = METHODS[row.method]
     if "model" in entry.options.__dataclass_fields__:
         layers.append(Layer(f"budget {budget}", {"options": {"model": MODELS[budget]}}))
@@ -175,7 +175,14 @@ def unknown_in_recipes(suite: TaskSuite) -> Iterator[str]:
             named += [{"method": method, "embedder_name": name} for name in keys]
         trees = [from_json({"env": suite.name, **names}).to_json() for names in named]
         known = {path for tree in trees for path in leaves(as_far_as_known(recipe.values, tree))}
-        for path in leaves(recipe.values).keys() - known:
+        free = tuple(  # hyper-parameters by the names of another library
+            f"collect.{name}."
+            for tree in trees
+            for name, value in tree["collect"].items()
+            if value == {}
+        )
+        unknown = leaves(recipe.values).keys() - known
+        for path in (path for path in unknown if not path.startswith(free)):
             yield f"a recipe sets {path}, which no config has; see `radt config show {suite.name}`"
 
 

@@ -91,6 +91,14 @@ def keep_threads(run: Run) -> int:
                 f"{run.out} was begun by an older radt that compiled or rounded its loss; choose "
                 "another --out, with --set learn.precision=bfloat16 or learn.compile=true"
             )
+        if run.threads not in (None, threads):
+            warnings.warn(
+                f"{run.out} was begun with threads={threads} and goes on with them, not with "
+                f"{run.threads}: sums depend on how many share them; choose another --out to change"
+                " that",
+                RadtWarning,
+                stacklevel=3,
+            )
     else:
         threads = run.threads or run.group.threads or torch.get_num_threads()
         atomic_write(file, (json.dumps({"threads": threads}) + "\n").encode())

@@ -20,6 +20,8 @@ from radt.runs.evaluate import RollOut, Trials, roll_out
 from radt.runs.run import RunError
 from radt.track import Tracker
 
+RESULTS = ("returns", "first_reward", "success")  # of every task and trial
+
 
 def shared(engine: Engine, load: Callable[[], Method]) -> RollOut:
     """Return a way to roll out trials that deals the tasks out to an engine's workers.
@@ -52,15 +54,15 @@ def _roll_out_on(
             tracker.advance(len(told), f"{len(told)} of {len(shares)} shares")
     finally:
         tracker.finish()
-    returns, first_reward = (
+    returns, first_reward, success = (
         np.concatenate([np.array(told[place][name]) for place in sorted(told)])  # [task, trial]
-        for name in ("returns", "first_reward")
+        for name in RESULTS
     )
-    return ICLResult(returns, first_reward)
+    return ICLResult(returns, first_reward, success)
 
 
 def _roll_out_share(load: Callable[[], Method], trials: Trials) -> Iterator[dict[str, Any]]:
     """Roll out the tasks of one share, with one thread."""
     with single_threaded():
         result = roll_out(load(), trials, Tracker())
-    yield {"returns": result.returns.tolist(), "first_reward": result.first_reward.tolist()}
+    yield {name: getattr(result, name).tolist() for name in RESULTS}

@@ -143,7 +143,7 @@ class StepRecorder:
         held, memory = self._held[slot], self.agent.memory
         if looks is None or not held or memory is None:
             return None
-        room = 2 * memory.config.context_len
+        room = memory.config.halves.chunk_len
         lengths = (memory.entries.stop - memory.entries.start)[held].tolist()
         behind = [chunk * room + np.arange(length) for chunk, length in enumerate(lengths)]
         return packed(looks[:, row, 1:][:, np.concatenate(behind)])

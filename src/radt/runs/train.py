@@ -12,6 +12,7 @@ from radt.learn import learn
 from radt.memory.language import flush_embeddings
 from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
+from radt.methods.training_index import told
 from radt.runs.evaluate import validate
 from radt.runs.provenance import Stopwatch
 from radt.runs.run import (
@@ -46,7 +47,10 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
             train_embedder(run, method, chosen, tracker)
     with watch.phase("prepare"):
         tracker.start("prepare", total=1)
-        tracker.log(1, **method.prepare(chosen, partial(_prepared, tracker)))
+        facts = method.prepare(chosen, partial(_prepared, tracker))
+        for line in told(facts):
+            tracker.tell(line)
+        tracker.log(1, **facts)
         tracker.finish()
         _log_embeddings(tracker, method, 0)
     with watch.phase("train"):

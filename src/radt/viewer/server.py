@@ -19,8 +19,9 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from radt.viewer.library import Library, open_trace, open_trial
@@ -28,12 +29,6 @@ from radt.viewer.live import Conversation
 from radt.viewer.security import Guard, Key
 
 STATIC = Path(__file__).parent / "static"
-KINDS = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-}
 LONGEST_QUESTION = 1 << 16  # bytes that a socket takes at once
 MOST_LIVE = 16
 IDLE_SECONDS = 600.0
@@ -97,18 +92,10 @@ class Site:
 
     def __init__(self, library: Library, rooms: Rooms) -> None:
         self.library, self.rooms = library, rooms
-        self.files = {file.name: file.read_bytes() for file in STATIC.iterdir() if file.is_file()}
 
     async def page(self, request: Request) -> Response:
         """Send the page itself."""
-        return Response(self.files["index.html"], media_type=KINDS[".html"])
-
-    async def file(self, request: Request) -> Response:
-        """Send a file of the page, by its name among those that are there."""
-        name = request.path_params["name"]
-        if name not in self.files:
-            return JSONResponse({"message": "there is no such file"}, 404)
-        return Response(self.files[name], media_type=KINDS[Path(name).suffix])
+        return FileResponse(STATIC / "index.html")
 
     async def sources(self, request: Request) -> Response:
         """List what there is to see."""
@@ -131,12 +118,12 @@ class Site:
     def _trace(self, asked: dict[str, Any]) -> Path:
         return self.library.trace(asked["source"], asked["number"])
 
-    def routes(self) -> list[Route | WebSocketRoute]:
+    def routes(self) -> list[BaseRoute]:
         """Say which address is answered by what."""
         trace = "/api/sources/{source}/traces/{number:int}"
         return [
             Route("/", self.page),
-            Route("/static/{name}", self.file),
+            Mount("/static", StaticFiles(directory=STATIC)),
             Route("/api/sources", self.sources),
             Route(trace, self.trace),
             Route(f"{trace}/tasks/{{task:int}}/trials/{{trial:int}}", self.trial),

@@ -56,6 +56,12 @@ def re_embed(folder: Path, embedder: Embedder, identity: Identity) -> Sizes:
     with contextlib.closing(FolderStore(folder, None, writing=True)) as store:
         ours = replace(store.identity, embedder=identity.embedder, key_width=identity.key_width)
         refuse_other(store.place, ours, identity)  # chunks cut for others stay as they are
+        if identity.halves.past < identity.context_len - 1:
+            raise MemoryFileError(
+                f"the chunks in {store.place} begin {identity.halves.past} steps before their "
+                f"entry, too late for keys of {identity.context_len} steps; import the "
+                "trajectories anew with `radt memory import`"
+            )
         rows = store.database.rows(store.format)
         return _replace(store, identity, _with_keys(rows, embedder, identity))
 

@@ -98,7 +98,7 @@ class PostgresStore(RowStore):
     def keep(self, kept: Tensor) -> None:
         """Forget all entries but the marked ones, [N] bool, and those that others just wrote."""
         refuse_reader(self.place, self.writing)
-        none = blank(self.identity.spaces, 0, 2 * self.identity.context_len)
+        none = blank(self.identity.spaces, 0, self.identity.halves.chunk_len)
         new = NewEntries(Entries.none(), self._keys.rows[:0], none)
         self._write(new, self.numbers[~kept].tolist())
 

@@ -4,7 +4,7 @@ The server is the one that $RADT_MEMORY_DSN names. Tasks of different sizes are 
 that is removed afterwards; then trials are added one by one, and every task is searched. Keys are
 made up: an exact search takes as long whatever they are.
 
-    python -m radt.bench.memory_server --out results/memory/server.json
+    python scripts/memory_server.py --out results/memory/server.json
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def search_within(memory: Memory, task: int, queries: Tensor) -> Search:
 
 def made_up(memory: Memory, task: int, count: int) -> NewEntries:
     """Make up entries of one new episode of a task, with whole chunks."""
-    steps, zero = 2 * memory.config.context_len, torch.zeros(count, dtype=torch.int64)
+    steps, zero = memory.config.halves.chunk_len, torch.zeros(count, dtype=torch.int64)
     first = memory.store.episodes
     noise = torch.Generator().manual_seed(first)
     keys = torch.randn(count, memory.embedder.width, generator=noise)
