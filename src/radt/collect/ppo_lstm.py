@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -43,10 +44,21 @@ from radt.collect.rollout import (
 )
 from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry, check_counts
 from radt.envs.suite import TaskSuite
-from radt.spaces import StateSpace
+from radt.spaces import StateSpace, TaskSpaces
 
 SECONDS_PER_WEIGHT_SAMPLE = 2e-10  # of a sample in one epoch, by weights of an LSTM, on two cores
 View = Callable[[NDArray[Any]], Tensor]
+
+
+class Environments(Protocol):
+    """What a learner needs of a suite."""
+
+    @property
+    def spaces(self) -> TaskSpaces:
+        """What networks need to know of its tasks."""
+
+    def make_vec(self, tasks: Sequence[int]) -> VectorEnv[Any, Any, Any]:
+        """Build all `tasks` as one vector environment, one slot each."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +174,7 @@ class RecurrentRunner:
     def __init__(
         self,
         networks: RecurrentActorCritics,
-        suite: TaskSuite,
+        suite: Environments,
         tasks: Sequence[int],
         seeds: Sequence[Sequence[int]],
     ) -> None:
@@ -255,7 +267,7 @@ def network_view(space: StateSpace) -> View:
 class RecurrentLearner:
     """The learning agents of one group of tasks and the environments they act in."""
 
-    def __init__(self, suite: TaskSuite, tasks: Sequence[int], config: RecurrentConfig) -> None:
+    def __init__(self, suite: Environments, tasks: Sequence[int], config: RecurrentConfig) -> None:
         self.tasks, self.config = tuple(tasks), config
         self.actions = suite.spaces.action.size
         self.networks = RecurrentActorCritics(

@@ -1,6 +1,6 @@
 """Methods over one protocol, and references that learn nothing."""
 
-from radt.methods import ad, dpt, dt, nearest, ra_dt, reference
+from radt.methods import ad, dpt, dt, nearest, ra_dt, reference, rl2
 from radt.methods.method import METHODS, Actor, ContextSize, Method, MethodEntry, build_method
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "nearest",
     "ra_dt",
     "reference",
+    "rl2",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radt.data.reader import Dataset
+from radt.envs.suite import TaskSuite
 from radt.memory.embed import EMBEDDERS, Embedder
 from radt.memory.memory import Memory
 from radt.methods.trials import RunningTrials
@@ -120,6 +121,13 @@ def head_of(method: Method) -> ActionHead:
     return own or action_head(method.spaces.action)
 
 
+# From a method, a suite, its training tasks, a number of updates and a seed: yields how many of
+# them are done, and facts worth logging.
+LearnOnline = Callable[
+    [Method, TaskSuite, Sequence[int], int, int], Iterator[tuple[int, dict[str, float]]]
+]
+
+
 @dataclass(frozen=True)
 class MethodEntry:
     """A registered method: its options, how it is built, and which embedder it usually has."""
@@ -128,6 +136,7 @@ class MethodEntry:
     build: Callable[[TaskSpaces, Any, int, Embedder | None], Method]
     learns: bool = True
     embedder: str | None = None  # a name in EMBEDDERS
+    learn_online: LearnOnline | None = None  # trains it in the tasks, not on recorded histories
 
     @property
     def embeds(self) -> bool:

@@ -12,6 +12,7 @@ from radt.learn import learn
 from radt.memory.language import flush_embeddings
 from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
+from radt.methods.method import LearnOnline
 from radt.methods.training_index import told
 from radt.runs.evaluate import validate
 from radt.runs.provenance import Stopwatch
@@ -54,15 +55,18 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
         tracker.finish()
         _log_embeddings(tracker, method, 0)
     with watch.phase("train"):
-        learn(
-            method,
-            config.learn,
-            config.seed,
-            run.out / POLICY_STATE,
-            tracker,
-            evaluate=lambda update: validate(run, method),
-            group=run.group,
-        )
+        if entry.learn_online is not None:
+            train_online(run, method, entry.learn_online, tracker)
+        else:
+            learn(
+                method,
+                config.learn,
+                config.seed,
+                run.out / POLICY_STATE,
+                tracker,
+                evaluate=lambda update: validate(run, method),
+                group=run.group,
+            )
     _log_embeddings(tracker, method, config.learn.updates)
     tracker.close()
     if run.group.is_rank_zero:
@@ -71,6 +75,19 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
             (run.out / state).unlink(missing_ok=True)
     run.group.wait()
     return path
+
+
+def train_online(run: Run, method: Method, learn_online: LearnOnline, tracker: Tracker) -> None:
+    """Let a method learn in the training tasks; one that is killed begins again and ends alike."""
+    learn, seed = run.config.learn, run.config.seed
+    tracker.start("train", total=learn.updates)
+    looks = 0
+    for done, facts in learn_online(method, run.suite, run.tasks[0], learn.updates, seed):
+        tracker.log(done, **facts)
+        if learn.evaluate_every and done // learn.evaluate_every > looks:
+            looks = done // learn.evaluate_every
+            tracker.log(done, **validate(run, method))
+    tracker.finish()
 
 
 def _log_embeddings(tracker: Tracker, method: Method, update: int) -> None:
