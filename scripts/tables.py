@@ -4,8 +4,9 @@
 
 A table stands between `<!-- table ENV -->` and `<!-- end -->`, or `ENV/wall-5min`, and is made from
 the `result.json` of the experiment that has its rows, so that no number on a page is typed by hand.
-`<!-- table ENV on train -->` asks for other tasks. `--check` only says whether a page is out of
-date.
+`<!-- table ENV on train -->` asks for other tasks, `<!-- claims -->` for what came of each claim of
+the paper and `<!-- verdicts -->` for the same in a line. `--check` only says whether a page is out
+of date.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from radt.experiments.claims import claims_summary, claims_table
 from radt.plots.style import dashes_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-BLOCK = re.compile(r"(<!-- table (\S+)(?: on (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- (table|claims|verdicts)(?: (\S+))?(?: on (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL
+)
 
 
 def rows_of(place: str, tasks: str) -> list[dict[str, Any]]:
@@ -77,9 +81,17 @@ def whole(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
+def content(block: re.Match[str]) -> str:
+    """Write what belongs into a block."""
+    _, kind, place, tasks, _ = block.groups()
+    if kind == "table":
+        return table(place, tasks or "eval")
+    return claims_table(RESULTS) if kind == "claims" else claims_summary(RESULTS)
+
+
 def filled(text: str) -> str:
     """Put the present numbers into a page's blocks."""
-    return BLOCK.sub(lambda block: block[1] + table(block[2], block[3] or "eval") + block[4], text)
+    return BLOCK.sub(lambda block: block[1] + content(block) + block[5], text)
 
 
 def main(arguments: list[str]) -> int:

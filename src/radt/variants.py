@@ -163,6 +163,7 @@ RA_DT_PLUS = {
 TWO_EPISODES = {"options": {"episode_gap": 1, "model": {"return_to_go": True}}}
 ORACLE = {"options": {"labels": "oracle"}}
 
+RL2_NOTE = "it learned online: it acted in the training tasks itself and saw no recorded history."
 DPT_NOTE = "its tokens are its set, its query and one that every set holds."
 RA_DT_TUNED_NOTE = "its training windows read random chunks of their own task."
 RA_DT_LM_NOTE = (
@@ -183,6 +184,7 @@ BUILT_IN = (  # in the order of tables
     Variant("ra-dt-tuned", "ra-dt", RA_DT_TUNED, note=RA_DT_TUNED_NOTE, colour="#2A9DA8"),
     Variant("ra-dt-lm", "ra-dt", RA_DT_LM, FEWER_QUESTIONS, note=RA_DT_LM_NOTE, colour="#3B2F8F"),
     Variant("ra-dt+", "ra-dt", RA_DT_PLUS, note=RA_DT_PLUS_NOTE, colour="#0067B0"),
+    Variant("rl2-online", "rl2", note=RL2_NOTE, colour="#8C6D1F"),
     Variant("nearest", "nearest", colour="#4A4F5A", dashes=(4, 1, 1, 1)),
     Variant("replay", "replay", colour="#6F7480", dashes=(5, 1.5)),
     Variant("retrace", "retrace", colour="#8B909B", dashes=(3, 1.5, 1, 1.5)),

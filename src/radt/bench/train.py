@@ -89,7 +89,7 @@ def _learning(methods: str | None) -> list[str]:
     names = variant_names() if methods is None else methods.split(",")
     if missing := set(COMPARED) - set(names):
         raise RunError(f"--methods must name {' and '.join(COMPARED)}; add {', '.join(missing)}")
-    return [name for name in names if METHODS[variant(name).method].learns]
+    return [name for name in names if METHODS[variant(name).method].learns_from_data]
 
 
 def time_method(

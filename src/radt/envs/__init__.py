@@ -5,7 +5,7 @@ from __future__ import annotations
 import gymnasium as gym
 
 from radt.envs import dm_control, grid_recipes, meta_world
-from radt.envs.dark_room import DarkRoomSuite, Room
+from radt.envs.dark_room import FRESH_TASKS, DarkRoomSuite, Room, without_quadrant
 from radt.envs.key_door import KeyDoorSuite, KeyRoom
 from radt.envs.maze_runner import MazeRunnerSuite
 from radt.envs.point_robot import PointRobotSuite
@@ -20,12 +20,14 @@ DARK_ROOMS = (
             Room(width, height),
             target,
             recipes=grid_recipes.dark_room(width),
+            splits={"fresh": FRESH_TASKS} if width > 10 else {},
         )
         for (width, height), target in TARGETS.items()
     ),
     DarkRoomSuite("dark-room-10x10-random-start", Room(10, 10, random_start=True), (90.0, 5.0)),
     DarkRoomSuite("dark-room-10x10-slip", Room(10, 10, random_start=True, slip=0.1), (90.0, 5.0)),
 )
+QUADRANTS = (without_quadrant(DARK_ROOMS[0]),)
 KEY_DOORS = tuple(
     KeyDoorSuite(
         f"dark-key-door-{width}x{height}{'-persist' if persist else ''}",
@@ -52,7 +54,10 @@ ROBOTS = (meta_world.MetaWorldSuite(), dm_control.DMControlSuite())
 
 def register_envs() -> None:
     """Make the suites and the Gymnasium ids known; calling it again changes nothing."""
-    suites: tuple[TaskSuite, ...] = (*DARK_ROOMS, *KEY_DOORS, *MAZES, *POINT_ROBOTS, *ROBOTS)
+    suites: tuple[TaskSuite, ...] = (
+        *(*DARK_ROOMS, *QUADRANTS, *KEY_DOORS, *MAZES),
+        *(*POINT_ROBOTS, *ROBOTS),
+    )
     for suite in suites:
         SUITES.register(suite.name, suite)
     for width, height in TARGETS:
@@ -81,6 +86,7 @@ __all__ = [
     "KEY_DOORS",
     "MAZES",
     "POINT_ROBOTS",
+    "QUADRANTS",
     "ROBOTS",
     "SUITES",
     "DarkRoomSuite",

@@ -25,17 +25,15 @@ from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 ACTIONS = ("up", "right", "down", "left", "wait")
 TRAIN_TASKS = tuple(range(80))
 EVAL_TASKS = tuple(range(80, 100))
+FRESH_TASKS = tuple(range(100, 140))  # beyond the published split, where a room has more cells
 PICKED = 0  # the one task of a suite whose cells somebody picked
 GOAL_SEED = 43  # the authors' seed of the goal split
 
 
-def goal_cells(
-    width: int, height: int, seed: int = GOAL_SEED, count: int = 100
-) -> NDArray[np.int64]:
-    """Draw the cells (x, y) of tasks 0, 1, ... as the authors do; small grids have fewer."""
+def goal_cells(width: int, height: int, seed: int = GOAL_SEED) -> NDArray[np.int64]:
+    """Draw the cells (x, y) of tasks 0, 1, ... as the authors do; they use the first hundred."""
     cells = np.array([(x, y) for x in range(width) for y in range(height)])
-    order = np.random.RandomState(seed).permutation(len(cells))
-    return cells[order[:count]]  # [tasks, 2]
+    return cells[np.random.RandomState(seed).permutation(len(cells))]  # [cells, 2]
 
 
 @lru_cache(maxsize=16)
@@ -274,6 +272,7 @@ class DarkRoomSuite:
     train_tasks: tuple[int, ...] = TRAIN_TASKS
     eval_tasks: tuple[int, ...] = EVAL_TASKS
     recipes: tuple[Recipe, ...] = field(default=(), compare=False)
+    splits: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
     pickable: ClassVar[tuple[str, ...]] = ("goal",)  # what one can put into a cell by hand
     picked_room: ClassVar[type[Room]] = PickedRoom
@@ -326,6 +325,16 @@ class DarkRoomSuite:
         return f"find the hidden goal in row {row}, column {column} and stay on it"
 
 
+def without_quadrant(suite: DarkRoomSuite) -> DarkRoomSuite:
+    """Hold out all goals of a region from training: the quadrant farthest from the start."""
+    room = suite.room
+    row, column = np.divmod(room.goals, room.width)  # [tasks]
+    far = (row >= room.height // 2) & (column >= room.width // 2)
+    train, unseen = (tuple(np.flatnonzero(own).tolist()) for own in (~far, far))
+    name = f"{suite.name}-quadrant"
+    return replace(suite, name=name, train_tasks=train, eval_tasks=unseen, splits={})
+
+
 def pickable(suite: TaskSuite) -> tuple[str, ...]:
     """Name what one can put into a cell of a suite's rooms; nothing where tasks are fixed."""
     return suite.pickable if isinstance(suite, DarkRoomSuite) else ()
@@ -344,7 +353,7 @@ def pick(suite: TaskSuite, cells: Mapping[str, Cell]) -> DarkRoomSuite:
             raise ValueError(f"row {row}, column {column} is not inside a room of {label} cells")
         rules[f"{name}_cell"] = row * suite.room.width + column
     room = suite.picked_room(**rules)
-    return replace(suite, room=room, train_tasks=(), eval_tasks=(PICKED,))
+    return replace(suite, room=room, train_tasks=(), eval_tasks=(PICKED,), splits={})
 
 
 def goal_cells_of(suite: TaskSuite, tasks: Sequence[int]) -> list[Cell]:

@@ -31,7 +31,7 @@ MAZES = (
     Recipe({"options": {"memory": {"retrieve_every": 25}}}),
     Recipe({"options": {"episode_gap": 1000}}, labels=("ad",)),
     Recipe(ALIGNED, labels=PLUS),
-    Recipe({"evaluate": {"also_on": ("training-tasks",)}}),
+    Recipe({"evaluate": {"also_on": ("training-tasks", "fresh")}}),
 )
 
 LONG_EPISODES: dict[str, Any] = {  # of ra-dt+, where most of an episode is spent on its goal

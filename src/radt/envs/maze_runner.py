@@ -7,7 +7,7 @@ reached in its turn; with the last one the episode ends. `MazeRunner` plays one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -31,11 +31,12 @@ from radt.envs.maze import (
     shortest_tour,
 )
 from radt.envs.render import Cell, GridView
-from radt.envs.suite import Recipe
+from radt.envs.suite import Recipe, splits_of
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 UNSEEN = tuple(range(300, 320))
 CANDIDATES = (*range(300), *range(320, 1020))  # the paper's 300, and more of them
+FRESH = tuple(range(2000, 2040))  # that no setting was chosen on, and nobody has looked at
 
 
 class MazeRunnerVec(GridVec):
@@ -134,6 +135,9 @@ class MazeRunnerSuite:
     eval_tasks: tuple[int, ...] = UNSEEN
     source: str = "ppo-lstm"
     recipes: tuple[Recipe, ...] = field(default=MAZES, compare=False)
+    splits: Mapping[str, tuple[int, ...]] = field(
+        default_factory=lambda: {"fresh": FRESH}, compare=False
+    )
 
     @cached_property
     def spaces(self) -> TaskSpaces:
@@ -187,12 +191,12 @@ class MazeRunnerSuite:
         return f"find the hidden goal in {', then the one in '.join(goals)}"
 
     def _check(self, tasks: Sequence[int]) -> None:
-        """Refuse seeds that are neither for training nor for evaluation."""
-        known = {*self.train_tasks, *self.eval_tasks}
+        """Refuse seeds that are in no split."""
+        known = {task for split in splits_of(self).values() for task in split}
         if strangers := [task for task in tasks if task not in known]:
             raise ValueError(
-                f"{self.name} has no task {strangers[0]}; it lists its tasks as train_tasks and "
-                "eval_tasks, and MazeRunner plays any other seed"
+                f"{self.name} has no task {strangers[0]}; it lists its tasks as train_tasks, "
+                "eval_tasks and splits, and MazeRunner plays any other seed"
             )
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from radt.checkpoint import untrained
-from radt.experiments.dark_room import ROOM_10X10, ROOM_20X20
+from radt.experiments.dark_room import ROOM_10X10
 from radt.experiments.experiment import Experiment, Measurement, Row, Weights, add
+from radt.experiments.five_minutes import STUDIES
 from radt.experiments.key_door import KEY_RESET
 from radt.experiments.rows import answer_row
 from radt.experiments.weights import about, opened, remembering, weights_file, write_answer
@@ -73,9 +74,9 @@ CONTROLS = add(
         studies=(
             ROOM_10X10.only("ad", "dpt", "ra-dt", "ra-dt-tuned", "ra-dt+"),
             KEY_RESET.only("ra-dt+"),
-            ROOM_20X20.only("ra-dt+"),
+            STUDIES["dark-room-20x20"].only("ra-dt+"),
         ),
-        weights_of=("dark-room", "key-door"),
+        weights_of=("dark-room", "key-door", "five-minutes"),
         measurement=Measurement(ask, rows),
     )
 )

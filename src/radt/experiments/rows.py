@@ -99,7 +99,8 @@ def _rows_of_label(same: Sequence[Record]) -> Iterator[tuple[Row, Row]]:
     first = same[0]
     tasks = "eval" if first["split"] == "final" else str(first["split"])
     yield _row(same, str(first["env"]), tasks, rule_of(first))
-    for place in first.get("variants", {}):
+    places = [place for place in first.get("variants", {}) if all(place in r["variants"] for r in same)]
+    for place in places:
         own: dict[str, Any] = {
             "controls": {},
             "scoring": None,

@@ -13,11 +13,7 @@ from radt.metrics import Interval, crossed_interval
 BASELINES = ("dt", "ad", "dpt")
 NEAR = 0.9  # of the optimum
 CLOSE = 0.1  # of the optimum: two rows are close
-UNFAIR = (
-    "the published ra-dt asked its training questions by prefixes of windows and with bounds of "
-    "similarity that are not the paper's, and no row was evaluated with its memory erased; it has "
-    "to be measured again"
-)
+UNFAIR = "not measured as it is now, with its memory erased"
 
 
 def found(
@@ -70,45 +66,50 @@ def all_above(env: str, *expected: Above) -> Judge:
     return judged
 
 
-def measured_fairly(judge: Judge) -> Judge:
-    """Leave a claim open while a row of RA-DT lacks its control with an erased memory.
+def measured_fairly(judge: Judge, own: str = "ra-dt") -> Judge:
+    """Leave a claim open while the row of RA-DT lacks its control with an erased memory.
 
     Rows with older values may have acted by another rule, so that they are left out.
     """
 
     def judged(rows: Sequence[Row]) -> Verdict:
         rows = [row for row in rows if row.get("condition") != OLDER]
-        own = [row for row in rows if (row["label"], row["tasks"]) == ("ra-dt", "eval")]
-        if not own or any(row["improves"] is None for row in own):
-            return Verdict("open", UNFAIR)
+        fair = [row for row in rows if (row["label"], row["tasks"]) == (own, "eval")]
+        if not fair or any(row["improves"] is None for row in fair):
+            return Verdict("open", f"{own} is {UNFAIR}")
         return judge(rows)
 
     return judged
 
 
-def ranking(*envs: str, others: Sequence[str] = BASELINES, near: float | None = None) -> Judge:
-    """Judge whether `ra-dt` is above others on every environment, and near the optimum."""
+def ranking(
+    *envs: str,
+    own: str = "ra-dt",
+    others: Sequence[str] = BASELINES,
+    near: float | None = None,
+) -> Judge:
+    """Judge whether a row of RA-DT is above others on every environment, and near the optimum."""
 
     def judged(rows: Sequence[Row]) -> Verdict:
         told, holds, fails = [], True, False
         for env in envs:
-            own = found(rows, env, "ra-dt")
-            if own is None:
-                return Verdict("open", f"there is no row of ra-dt on {env}")
-            if near is not None and own["normalised"] is not None:
-                holds &= own["normalised"] >= near
-                fails |= own["normalised"] < near
-                told.append(f"{env}: {own['normalised']:.0%} of the optimum")
+            row = found(rows, env, own)
+            if row is None:
+                return Verdict("open", f"there is no row of {own} on {env}")
+            if near is not None and row["normalised"] is not None:
+                holds &= row["normalised"] >= near
+                fails |= row["normalised"] < near
+                told.append(f"{env}: {row['normalised']:.0%} of the optimum")
             for label in others:
                 if (other := found(rows, env, label)) is None:
                     return Verdict("open", f"there is no row of {label} on {env}")
-                apart = difference(own, other)
+                apart = difference(row, other)
                 holds &= apart.low > 0
                 fails |= apart.high < 0
-                told.append(f"{env}: ra-dt minus {label} {apart}")
+                told.append(f"{env}: {own} minus {label} {apart}")
         return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(told))
 
-    return measured_fairly(judged)
+    return measured_fairly(judged, own)
 
 
 def close(env: str, one: str, other: str) -> Judge:

@@ -139,6 +139,11 @@ class MethodEntry:
     learn_online: LearnOnline | None = None  # trains it in the tasks, not on recorded histories
 
     @property
+    def learns_from_data(self) -> bool:
+        """Whether it is trained on recorded histories."""
+        return self.learns and self.learn_online is None
+
+    @property
     def embeds(self) -> bool:
         """Whether the method needs an embedder."""
         return self.embedder is not None

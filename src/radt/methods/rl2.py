@@ -140,23 +140,27 @@ class SequenceSuite:
         return TrialSequences(self.suite.make_vec(tasks), self.suite.spaces, self.how)
 
 
+def networks_for(
+    spaces: TaskSpaces, options: RL2Options, slots: int, seed: int = 0
+) -> RecurrentActorCritics:
+    """Build one actor and its critic, to act in some slots."""
+    return RecurrentActorCritics(
+        [np.random.default_rng(seed)],
+        inputs=input_size(spaces),
+        units=options.units,
+        actions=spaces.action.size,
+        shape=(1, 1),  # of sequences to learn from: its learner has others
+        most=slots,
+    )
+
+
 class RecurrentPolicy(nn.Module):
-    """The weights of one recurrent actor and its critic, as a network that can be saved."""
+    """The weights of an actor and its critic, to be saved and loaded."""
 
-    def __init__(self, spaces: TaskSpaces, units: int, seed: int) -> None:
+    def __init__(self, spaces: TaskSpaces, options: RL2Options, seed: int) -> None:
         super().__init__()
-        self.networks = RecurrentActorCritics(
-            [np.random.default_rng(seed)],
-            inputs=input_size(spaces),
-            units=units,
-            actions=spaces.action.size,
-            shape=(1, 1),
-            most=1,
-        )
-        self.weights = nn.Parameter(self.networks.parameters.values, requires_grad=False)
-
-    def _apply(self, fn: Any, recurse: bool = True) -> RecurrentPolicy:
-        return self  # it computes on the CPU, wherever a run does
+        drawn = networks_for(spaces, options, 1, seed).parameters.values
+        self.weights = nn.Parameter(drawn, requires_grad=False)  # [weights of both]
 
 
 class RL2:
@@ -168,7 +172,7 @@ class RL2:
         if spaces.action.kind != "discrete" or spaces.state.kind == "image":
             raise ValueError("rl2 reads numbers, no images, and chooses among discrete actions")
         self.spaces, self.options = spaces, options
-        self.policy = RecurrentPolicy(spaces, options.units, seed)
+        self.policy = RecurrentPolicy(spaces, options, seed)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 
     @property
@@ -201,7 +205,8 @@ class RL2Actor:
     query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, method: RL2, slots: int) -> None:
-        self.spaces, self.networks = method.spaces, method.policy.networks
+        self.spaces, self.networks = method.spaces, networks_for(method.spaces, method.options, slots)
+        self.networks.parameters.values.copy_(method.policy.weights)
         self.carry = self.networks.blank(slots)
         self._before = np.zeros((slots, self.spaces.action.size + 1), np.float32)
 

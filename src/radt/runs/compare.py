@@ -119,7 +119,7 @@ class Comparison:
 
     def times(self, row: str | Variant) -> bool:
         """Whether time decides how many updates a row gets."""
-        return self.wall_minutes is not None and METHODS[variant(row).method].learns
+        return self.wall_minutes is not None and METHODS[variant(row).method].learns_from_data
 
     def pace_file(self, row: str | Variant) -> Path:
         """Name the file that says how fast a row trains."""

@@ -41,6 +41,7 @@ from radt.runs.roll_out import Trials as Trials
 from radt.runs.roll_out import roll_out as roll_out
 from radt.runs.run import (
     CHECKPOINT,
+    FURTHER,
     RESULT,
     Run,
     build_for,
@@ -109,21 +110,21 @@ def evaluate_run(
 
 
 def lacking(run: Run, path: Path) -> bool:
-    """Tell whether a record lacks rules or controls that its weights, still there, can answer."""
+    """Tell whether a record lacks evaluations that its weights, still there, can answer."""
     if not (run.out / CHECKPOINT).exists():
         return False
     try:
         before = json.loads(path.read_text(encoding="utf-8"))["config"]["evaluate"]
-        known = {*before.get("controls", ()), *before.get("rules", ())}
+        known = {name for part in FURTHER for name in before.get(part, ())}
     except (ValueError, LookupError, TypeError):  # whoever reads it next says that it is damaged
         return False
-    return not known >= {*run.config.evaluate.controls, *run.config.evaluate.rules}
+    return not known >= {name for part in FURTHER for name in getattr(run.config.evaluate, part)}
 
 
 def returns_of_data(run: Run) -> dict[str, float] | None:
     """Return the mean and the best return of what was learned from, unless it is gone."""
     folder = dataset_path(run.config)
-    if not METHODS[run.config.method].learns or not (folder / MANIFEST).is_file():
+    if not METHODS[run.config.method].learns_from_data or not (folder / MANIFEST).is_file():
         return None
     mean, best = mean_and_best(Dataset.open(folder, run.tasks[0], in_memory=False).episodes)
     return {"mean_return": mean, "best_return": best}

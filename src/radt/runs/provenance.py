@@ -108,7 +108,7 @@ def measured(run: Run, method: Method) -> dict[str, Any]:
 
 def cost(run: Run, method: Method) -> dict[str, Any] | None:
     """Count what a method needs; without its dataset the targets of an update stay unknown."""
-    if not METHODS[run.config.method].learns:
+    if not METHODS[run.config.method].learns_from_data:
         return None
     folder = dataset_path(run.config)
     dataset = Dataset.open(folder) if (folder / MANIFEST).is_file() else None

@@ -41,7 +41,7 @@ from radt.version import code_version
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
 THREADS = "choices.json"  # an old name: once it held more
-FURTHER = ("rules", "controls")
+FURTHER = ("rules", "controls", "also_on")  # what else the weights are evaluated under
 INTERVALS = ("evaluate_every", "log_every", "save_every")
 
 
@@ -179,7 +179,7 @@ def conflicts(before: RunConfig, now: RunConfig) -> list[str]:
 def outcome_values(config: dict[str, Any]) -> dict[str, Any]:
     """Leave out of a config's values what decides nothing about its returns.
 
-    That is how often one looks, logs and saves, and what else the weights are evaluated under.
+    That is how often one looks, logs and saves, and where and how else weights are evaluated.
     """
     kept = {
         part: {name: value for name, value in config[part].items() if name not in unused}
