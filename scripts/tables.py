@@ -51,7 +51,17 @@ def table(place: str, tasks: str) -> str:
     )
     lines = [head, ("---",) + ("---:",) * (len(head) - 1)]
     lines += [line(row, trials, decimals) for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n" + conditions(rows)
+
+
+def conditions(rows: list[dict[str, Any]]) -> str:
+    """Say under a table which rows act by which rule, and which have older values."""
+    groups: dict[str, list[str]] = {}
+    for row in (row for row in rows if row["rule"] is not None):
+        said = ", ".join(filter(None, (f"rule `{row['rule']}`", row["condition"])))
+        groups.setdefault(said, []).append(row["label"])
+    told = [f"{said}: {', '.join(f'`{name}`' for name in own)}" for said, own in groups.items()]
+    return f"\n*By the {'; by the '.join(groups if len(groups) == 1 else told)}.*\n" if told else ""
 
 
 def line(row: dict[str, Any], trials: int, decimals: int) -> tuple[str, ...]:

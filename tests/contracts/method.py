@@ -62,7 +62,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
 }
 ROWS = variant_names()
-LEARNING = [name for name in ROWS if METHODS[variant(name).method].learns]
+LEARNING = [name for name in ROWS if METHODS[variant(name).method].learns_from_data]
 EMBEDDER: dict[str, dict[str, Any]] = {"dt": {"model": {**TINY, "return_to_go": False}}}
 
 
@@ -232,7 +232,7 @@ def check_acting(
         alone, own, _ = roll_out(method, suite, (task,))
         np.testing.assert_allclose(own[:, 0], actions[: len(own), slot], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(alone.returns[0], result.returns[slot], rtol=1e-5)
-    if name in LEARNING:
+    if METHODS[variant(name).method].learns:
         save_checkpoint(folder / "model.safetensors", method, card_of(method, name, options))
         method, card = load_checkpoint(folder / "model.safetensors")
         assert card == card_of(method, name, options)

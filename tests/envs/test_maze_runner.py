@@ -42,6 +42,8 @@ def test_the_suite_is_the_papers() -> None:
     assert SUITE.eval_tasks == tuple(range(300, 320))
     assert SUITE.train_tasks[:300] == tuple(range(300))
     assert len(SUITE.train_tasks) == 1000
+    assert min(SUITE.splits["fresh"]) == 2000
+    assert SUITE.make_vec(SUITE.splits["fresh"]).num_envs == 40
     assert SUITE.spaces.state == StateSpace("vector", (6,))
     assert (SUITE.spaces.action.size, SUITE.spaces.horizon) == (5, 400)
     assert isinstance(SUITE, Oracle)
@@ -59,7 +61,7 @@ def test_gymnasium_makes_the_maze_of_any_seed() -> None:
     contract.check_checkers(gym.make("radt/MazeRunner-15x15-v0", task=300).unwrapped)
 
 
-@pytest.mark.parametrize("task", [320 + 700, 2000, -1])
+@pytest.mark.parametrize("task", [320 + 700, 2040, -1])
 def test_the_suite_plays_only_its_own_tasks(task: int) -> None:
     with pytest.raises(ValueError, match=f"has no task {task}"):
         SUITE.make_vec([300, task])

@@ -43,6 +43,27 @@ def test_goal_is_observed_as_row_and_column() -> None:
     assert (state.tolist(), reward) == ([0, 9], 1.0)
 
 
+@pytest.mark.parametrize("name", ["20x20", "40x20"])
+def test_fresh_goals_are_none_of_the_published_split(name: str) -> None:
+    suite = suite_of(f"dark-room-{name}")
+    published = suite.room.goals_of((*suite.train_tasks, *suite.eval_tasks))
+    fresh = suite.room.goals_of(suite.splits["fresh"])
+    assert len({*fresh}) == 40
+    assert not {*fresh} & {*published}
+    assert suite.make_vec(suite.splits["fresh"]).num_envs == 40
+
+
+def test_no_training_goal_lies_in_the_quadrant_that_is_held_out() -> None:
+    suite = suite_of("dark-room-10x10-quadrant")
+    train, unseen = (
+        {divmod(int(goal), 10) for goal in suite.room.goals_of(tasks)}
+        for tasks in (suite.train_tasks, suite.eval_tasks)
+    )
+    assert unseen == {(row, column) for row in range(5, 10) for column in range(5, 10)}
+    assert len(train) == 75
+    assert not train & unseen
+
+
 @pytest.mark.parametrize(
     ("name", "train", "unseen"),
     [("10x10", 92.2, 91.1), ("20x20", 382.7, 378.3), ("40x20", 771.3, 774.2)],

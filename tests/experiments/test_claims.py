@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from radt.experiments import EXPERIMENTS
+from radt.experiments.claims import CLAIMS, claims_summary, claims_table
 from radt.experiments.experiment import WORDS
 from radt.experiments.reproduce import Where, comparisons
 
@@ -48,3 +50,21 @@ def test_what_was_never_measured_is_open(name: str) -> None:
     for verdict in EXPERIMENTS[name].judged([]).values():
         assert verdict.word == "open"
         assert verdict.word in WORDS
+
+
+def test_the_table_of_claims_is_that_of_the_results(tmp_path: Path) -> None:
+    verdict = {"word": "does not", "why": "ad is 3.0 above ra-dt | on eval"}
+    (tmp_path / "key-door").mkdir()
+    (tmp_path / "key-door" / "result.json").write_text(json.dumps({"claims": {"C3": verdict}}))
+    lines = claims_table(tmp_path).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert {len(line) for line in cells} == {7}
+    assert list(dict.fromkeys(line[0] for line in cells)) == [f"C{n}" for n in range(1, 20)]
+    told = {(line[0], line[4]): line[5:] for line in cells}
+    assert told["C3", "`key-door`"] == ["**does not**", "ad is 3.0 above ra-dt / on eval"]
+    assert all(line[0] == "**open**" for key, line in told.items() if key[0] != "C3")
+    assert "*does not* C3; *open* C1, C2, C4, C5" in claims_summary(tmp_path)
+
+
+def test_every_claim_of_an_entry_is_in_the_table() -> None:
+    assert {claim for name in EXPERIMENTS.names() for claim in EXPERIMENTS[name].claims} <= {*CLAIMS}

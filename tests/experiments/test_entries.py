@@ -77,7 +77,7 @@ def test_runs_live_once_where_compare_keeps_them(tmp_path: Path) -> None:
     folders = [one.published for _, one in runs]
     assert len(set(folders)) == len(folders)
     assert where.results / "dark-room-10x10" / "ra-dt+-seed2" in folders
-    assert where.results / "dark-room-20x20" / "wall-5min" / "ad-seed0" in folders
+    assert where.results / "dark-room-20x20" / "wall-20min" / "ad-seed1" in folders
     used = {
         comparison.published / f"{row.label}-seed0"
         for answer in answers_of(EXPERIMENTS["controls"], where)

@@ -59,6 +59,12 @@ def test_rows_of_two_seeds_with_controls_rules_and_splits() -> None:
     assert rows[4]["improves"] == pytest.approx(0.0)
 
 
+def test_tasks_that_one_seed_was_not_evaluated_on_have_no_row() -> None:
+    other = {"fresh": {"returns": [[1.0] * 8] * 2, "optimum": [10.0, 10.0]}}
+    rows = rows_of([record("ra-dt", 0, 4.0, variants=other), record("ra-dt", 1, 4.0, variants={})])
+    assert [row["tasks"] for row in rows] == ["eval"]
+
+
 def test_an_older_record_calls_a_variant_its_method() -> None:
     old = {name: value for name, value in record("", 0, 1.0).items() if name != "label"}
     (row,) = rows_of([{**old, "method": "ra-dt+"}])

@@ -22,7 +22,7 @@ from radt.methods.controls import CONTROLS
 from radt.runs.evaluate import Trials, evaluate_run, load_trained, roll_out, trials_of
 from radt.runs.evaluations import evaluations
 from radt.runs.provenance import Stopwatch
-from radt.runs.run import Run, collect
+from radt.runs.run import Run, collect, conflicts
 from radt.runs.train import train_run
 from radt.track import Tracker
 from tests.contracts.method import TINY, build_method
@@ -138,6 +138,18 @@ def test_parts_of_other_weights_are_not_used(trained: Callable[[str], Run]) -> N
     (run.out / "evaluations").mkdir()
     (run.out / "evaluations" / "main.json").write_text(json.dumps(part))
     assert np.shape(evaluated(run)["returns"]) == (2, 4)
+
+
+def test_further_tasks_are_evaluated_by_weights_that_are_there(
+    trained: Callable[[str], Run],
+) -> None:
+    run = trained("dt")
+    first = evaluated(run)
+    evaluate = replace(run.config.evaluate, also_on=("train",))
+    assert conflicts(run.config, replace(run.config, evaluate=evaluate)) == []
+    again = evaluated(replace(run, config=replace(run.config, evaluate=evaluate)))
+    assert list(again["variants"]) == ["train"]
+    assert again["returns"] == first["returns"]
 
 
 def test_what_was_learned_from_is_told(trained: Callable[[str], Run]) -> None:

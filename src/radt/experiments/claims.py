@@ -94,10 +94,9 @@ def claims_table(results: Path) -> str:
 
 
 def claims_summary(results: Path) -> str:
-    """Say in a line which claims hold; of one with two entries, both."""
-    known: dict[str, list[str]] = {word: [] for word in WORDS}
-    for number, name, verdict in verdicts(results):
-        shared = sum(number in EXPERIMENTS[one].claims for one in EXPERIMENTS.names()) > 1
-        known[verdict.word].append(f"{number} ({name})" if shared else number)
-    told = [f"{word}: {', '.join(numbers)}" for word, numbers in known.items() if numbers]
-    return f"Claims of the paper by their verdict: {'; '.join(told)}.\n"
+    """Say in a line which claims hold; one with two entries may stand under two words."""
+    known: dict[str, dict[str, None]] = {word: {} for word in WORDS}
+    for number, _, verdict in verdicts(results):
+        known[verdict.word][number] = None
+    told = [f"*{word}* {', '.join(numbers)}" for word, numbers in known.items() if numbers]
+    return f"Verdicts on the paper's claims so far: {'; '.join(told)}.\n"

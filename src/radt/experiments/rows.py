@@ -99,8 +99,9 @@ def _rows_of_label(same: Sequence[Record]) -> Iterator[tuple[Row, Row]]:
     first = same[0]
     tasks = "eval" if first["split"] == "final" else str(first["split"])
     yield _row(same, str(first["env"]), tasks, rule_of(first))
-    places = [place for place in first.get("variants", {}) if all(place in r["variants"] for r in same)]
-    for place in places:
+    for place in first.get("variants", {}):
+        if not all(place in record["variants"] for record in same):
+            continue
         own: dict[str, Any] = {
             "controls": {},
             "scoring": None,
