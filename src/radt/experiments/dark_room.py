@@ -8,8 +8,9 @@ from radt.experiments.verdicts import NEAR, close, ranking
 ROWS = ("dt", "dt-2ep", "ad", "dpt", "dpt-oracle", "ra-dt", "ra-dt-tuned", "ra-dt-lm", "ra-dt+")
 LARGE_ROWS = ("dt", "ad", "dpt", "ra-dt-tuned", "ra-dt+")
 FRESH = ('evaluate.also_on=["fresh"]',)  # tasks that no setting was ever chosen or looked at on
+TRAINING_GOALS = ('evaluate.also_on=["training-tasks"]',)
 
-ROOM_10X10 = Study("dark-room-10x10", (*ROWS, "rl2-online", "retrace"))
+ROOM_10X10 = Study("dark-room-10x10", (*ROWS, "rl2-online", "retrace"), sets=TRAINING_GOALS)
 SIX_MINUTES = Study("dark-room-10x10", ROWS, seeds=1, wall_minutes=6)
 ROOM_20X20 = Study("dark-room-20x20", LARGE_ROWS, seeds=2, sets=FRESH, wall_minutes=20)
 ROOM_40X20 = Study("dark-room-40x20", LARGE_ROWS, seeds=1, wall_minutes=20)

@@ -14,11 +14,12 @@ MAZES = (100, 300, 1000)
 
 EXPERTS = tuple(
     arm(
-        f"ra-dt@noisy-expert-{mazes}",
-        "ra-dt",
+        f"{row}@noisy-expert-{mazes}",
+        row,
         {"source": "noisy-expert", "collect": {"tasks": mazes}},
         note=f"learned from a noisy expert in {mazes:,} mazes",
     )
+    for row in ("ra-dt", "ra-dt-tuned")
     for mazes in MAZES
 )
 
@@ -29,7 +30,7 @@ MAZERUNNER = add(
         "0.4 in unseen ones.",
         studies=(
             Study(ENV, ("dt", "ra-dt"), sets=WINDOWS),
-            Study(ENV, ("ra-dt-lm", "ra-dt+"), seeds=1, sets=WINDOWS),
+            Study(ENV, ("ra-dt-tuned", "ra-dt-lm", "ra-dt+"), seeds=1, sets=WINDOWS),
             Study(ENV, ("dt-2ep", "ad", "dpt", "dpt-oracle"), seeds=1, sets=EPISODES),
             Study(ENV, EXPERTS, seeds=1, sets=WINDOWS, smoke=FEW),
         ),

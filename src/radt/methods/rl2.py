@@ -90,7 +90,9 @@ def input_size(spaces: TaskSpaces) -> int:
 class TrialSequences(gym.vector.VectorEnv[Any, Any, Any]):
     """Tasks side by side, one slot each, whose episodes are sequences of trials."""
 
-    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any], spaces: TaskSpaces, how: RL2Options):
+    def __init__(
+        self, env: gym.vector.VectorEnv[Any, Any, Any], spaces: TaskSpaces, how: RL2Options
+    ):
         self.env, self.spaces, self.how = env, spaces, how
         self.metadata, self.single_action_space = env.metadata, env.single_action_space
         self.trial = np.zeros(env.num_envs, np.int64)
@@ -206,7 +208,10 @@ class RL2Actor:
     query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, method: RL2, slots: int) -> None:
-        self.spaces, self.networks = method.spaces, networks_for(method.spaces, method.options, slots)
+        self.spaces, self.networks = (
+            method.spaces,
+            networks_for(method.spaces, method.options, slots),
+        )
         self.networks.parameters.values.copy_(method.policy.weights)
         self.carry = self.networks.blank(slots)
         self._before = np.zeros((slots, self.spaces.action.size + 1), np.float32)
