@@ -79,7 +79,7 @@ def test_the_actor_reads_what_training_shows() -> None:
 
 def test_what_is_carried_ends_with_the_task() -> None:
     method = RL2(SPACES, SMALL, seed=3)
-    _, actions, agent = roll_out(method, TOY_GRID, (4, 5))
+    _, _, agent = roll_out(method, TOY_GRID, (4, 5))
     actor = agent.actor
     assert any(part.any() for part in actor.carry)  # type: ignore[attr-defined]
     actor.forget(np.array([1]))

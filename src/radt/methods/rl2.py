@@ -46,7 +46,6 @@ class RL2Options:
     learning_rate: float = 1e-3
     ent_coef: float = 0.01
     reward_scale: float = 0.1  # what the learner counts for a reward of 1
-    forget_bias: float = 3.0  # of the LSTMs at first: else what was seen is gone in a few steps
 
     def config(self, slots: int, updates: int, seed: int) -> RecurrentConfig:
         """Say how one agent learns in so many slots."""
@@ -208,10 +207,8 @@ class RL2Actor:
     query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, method: RL2, slots: int) -> None:
-        self.spaces, self.networks = (
-            method.spaces,
-            networks_for(method.spaces, method.options, slots),
-        )
+        self.spaces = method.spaces
+        self.networks = networks_for(method.spaces, method.options, slots)
         self.networks.parameters.values.copy_(method.policy.weights)
         self.carry = self.networks.blank(slots)
         self._before = np.zeros((slots, self.spaces.action.size + 1), np.float32)
@@ -255,8 +252,6 @@ def learn_online(
     slots = -(-len(tasks) // options.sequences) * options.sequences
     config = options.config(slots, updates, seed)
     learner = RecurrentLearner(SequenceSuite(suite, tasks, options), (0,), config)
-    _, _, forget, _ = learner.networks.lstms.split(options.units, dim=-1)
-    forget[:, input_size(suite.spaces)] = options.forget_bias
     for rollout in range(1, config.rollouts):
         rewards = learner.advance().rewards / options.reward_scale
         method.policy.weights.copy_(learner.networks.parameters.values)
