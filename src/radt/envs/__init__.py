@@ -55,8 +55,12 @@ ROBOTS = (meta_world.MetaWorldSuite(), dm_control.DMControlSuite())
 def register_envs() -> None:
     """Make the suites and the Gymnasium ids known; calling it again changes nothing."""
     suites: tuple[TaskSuite, ...] = (
-        *(*DARK_ROOMS, *QUADRANTS, *KEY_DOORS, *MAZES),
-        *(*POINT_ROBOTS, *ROBOTS),
+        *DARK_ROOMS,
+        *QUADRANTS,
+        *KEY_DOORS,
+        *MAZES,
+        *POINT_ROBOTS,
+        *ROBOTS,
     )
     for suite in suites:
         SUITES.register(suite.name, suite)
