@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from radt.agent import Agent, Target
+from radt.envs import SUITES
+from radt.envs.key_door import KeyDoorVec
 from radt.methods.rl2 import RL2, RL2Options, TrialSequences, learn_online
 from tests.contracts.method import build_method, check_acting, roll_out
 from tests.toys import TOY_ENCODED, TOY_GRID, TOY_IMAGE, TOY_REACH
@@ -49,6 +51,17 @@ def test_a_sequence_holds_trials_of_one_task() -> None:
     again, _ = env.reset(options={"reset_mask": np.array([True, False, True])})
     np.testing.assert_array_equal(again[[0, 2]], start[[0, 2]])
     np.testing.assert_array_equal(again[1], seen[1])  # goes on
+
+
+def test_a_new_sequence_begins_without_the_key() -> None:
+    suite = SUITES["dark-key-door-10x10-persist"]
+    vec = suite.make_vec([0, 1])
+    assert isinstance(vec, KeyDoorVec)
+    env = TrialSequences(vec, suite.spaces, SMALL)
+    env.reset(seed=[0, 1])
+    vec.has_key[:] = True
+    env.reset(options={"reset_mask": np.array([True, False])})
+    assert vec.has_key.tolist() == [False, True]
 
 
 def test_the_actor_reads_what_training_shows() -> None:

@@ -91,7 +91,7 @@ class TrialSequences(gym.vector.VectorEnv[Any, Any, Any]):
 
     def __init__(
         self, env: gym.vector.VectorEnv[Any, Any, Any], spaces: TaskSpaces, how: RL2Options
-    ):
+    ) -> None:
         self.env, self.spaces, self.how = env, spaces, how
         self.metadata, self.single_action_space = env.metadata, env.single_action_space
         self.trial = np.zeros(env.num_envs, np.int64)
@@ -100,11 +100,15 @@ class TrialSequences(gym.vector.VectorEnv[Any, Any, Any]):
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Inputs, dict[str, Any]]:
         """Begin a sequence in every slot, or in those of `options["reset_mask"]`."""
-        states, _ = self.env.reset(seed=seed, options=options)
-        anew = np.ones(len(states), np.bool_) if options is None else options["reset_mask"]
+        slots = len(self.trial)
+        anew = np.ones(slots, np.bool_) if options is None else options["reset_mask"]
         if options is None:
-            self._seen = np.zeros((len(states), input_size(self.spaces)), np.float32)
-        nothing = np.zeros((len(states), self.spaces.action.size + 1), np.float32)
+            self._rng = np.random.default_rng(seed)
+            self._seen = np.zeros((slots, input_size(self.spaces)), np.float32)
+        drawn = self._rng.integers(2**31, size=slots).tolist()  # a seed makes the task a new one
+        seeds: Any = [own if new else None for own, new in zip(drawn, anew, strict=True)]
+        states, _ = self.env.reset(seed=seeds, options=options)
+        nothing = np.zeros((slots, self.spaces.action.size + 1), np.float32)
         self.trial[anew] = 0
         self._seen[anew] = inputs_of(self.spaces, states, nothing, anew)[anew]
         return self._seen, {}
