@@ -19,7 +19,9 @@ def test_each_task_is_stepped_in_every_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = envs.find_spec
-    monkeypatch.setattr(envs, "find_spec", lambda name: None if name == "dm_control" else found(name))
+    monkeypatch.setattr(
+        envs, "find_spec", lambda name: None if name == "dm_control" else found(name)
+    )
     out = tmp_path / "envs.json"
     words = ["--tasks=reach,reacher-easy", "--steps=10", "--num-envs=2", f"--out={out}"]
     assert cli.main(["bench", "envs", "--quiet", *words]) == 0
