@@ -42,7 +42,7 @@ KEY_DOORS = tuple(
 )
 
 MAZES = (MazeRunnerSuite(),)
-HIDDEN_GOALS = (
+HIDDEN_GOALS: tuple[TaskSuite, ...] = (
     *PointRobotSuite.twins("point-robot"),
     *HiddenRobotSuite.twins("reach-hidden", robot="reach"),
     *HiddenRobotSuite.twins("reacher-hidden", robot="reacher"),
@@ -86,10 +86,10 @@ __all__ = [
     "ROBOTS",
     "SUITES",
     "DarkRoomSuite",
+    "HiddenRobotSuite",
     "KeyDoorSuite",
     "KeyRoom",
     "MazeRunnerSuite",
-    "HiddenRobotSuite",
     "PointRobotSuite",
     "Room",
     "TaskSuite",

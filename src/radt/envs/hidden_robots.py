@@ -47,7 +47,7 @@ LINK = 0.12  # metres of each of reacher's two links
 def reach_goals() -> Floats:
     """Draw goals; those to the right and high up are left out."""
     drawn = np.random.default_rng(0).uniform(-1.0, 1.0, (4000, 3))
-    return split_goals(CENTRE + HALF * drawn, (drawn[:, [0, 2]] > 0).all(axis=1))
+    return split_goals(CENTRE + HALF * drawn, (drawn[:, 0] > 0) & (drawn[:, 2] > 0))
 
 
 def reach_steer(states: Floats, goals: Floats) -> Floats:
@@ -58,7 +58,7 @@ def reach_steer(states: Floats, goals: Floats) -> Floats:
 
 def hand(states: Floats) -> Floats:
     """Return where the hand is, in metres."""
-    return states[..., :3] * SCALE + CENTRE
+    return np.asarray(states[..., :3] * SCALE + CENTRE)
 
 
 @cache

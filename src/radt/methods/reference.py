@@ -2,7 +2,7 @@
 
 `replay` walks at random until a reward and then repeats the loop-erased path that led there, from
 one rewarded cell to the next, action by action from the start. Continuous actions know no cells:
-there it repeats what its best trial did up to its first reward, and rests. `retrace` does the same by cell
+there it repeats what its best trial did up to its first reward, and rests. `retrace` goes by cell
 instead of by time: wherever it stands on the path, it goes on along it. `sweep` knows that it acts
 on a grid: it visits every cell in turn and then walks straight to the one that was rewarded. Where
 that one pays only once, as a key does, it goes on from there and visits every cell again.
