@@ -45,7 +45,7 @@ MAZES = (MazeRunnerSuite(),)
 HIDDEN_GOALS: tuple[TaskSuite, ...] = (
     *PointRobotSuite.twins("point-robot"),
     *HiddenRobotSuite.twins("reach-hidden", robot="reach"),
-    *HiddenRobotSuite.twins("reacher-hidden", robot="reacher"),
+    *HiddenRobotSuite.twins("reacher-hidden", robot="reacher", target_return=(85.0, 0.0)),
 )
 ROBOTS = (meta_world.MetaWorldSuite(), dm_control.DMControlSuite())
 

@@ -27,6 +27,7 @@ NOISE = 0.1  # deviation of what motors add to each action
 TRAINED, BETWEEN, APART = 200, 20, 20  # goals: trained on, unseen among these, of the region
 RECIPES = (
     Recipe({"options": {"model": {"action_head": "bins"}}}),  # can be sampled, so that it explores
+    Recipe({"options": {"memory": {"retrieve_every": 25}}}),  # the paper's on robots
     Recipe({"options": {"episode_gap": 10}}),  # a tenth of the history, as the paper's on grids
     Recipe({"collect": {"tasks": TRAINED}}),
     Recipe({"collect": {"tasks": 5}}, budgets=("smoke",)),

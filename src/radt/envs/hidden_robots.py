@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from radt.envs.control import ControlEnv, Floats, Infos, Slots, check_tasks
-from radt.envs.hidden_goal import HORIZON, NOISE, HiddenGoalSuite, hidden_spaces, split_goals
+from radt.envs.hidden_goal import (
+    HORIZON,
+    NOISE,
+    RECIPES,
+    HiddenGoalSuite,
+    hidden_spaces,
+    split_goals,
+)
 from radt.envs.pools import PoolVec
+from radt.envs.suite import Recipe
 from radt.spaces import TaskSpaces
 
 
@@ -212,6 +220,12 @@ def steered(robot: Robot, states: Floats, goals: Floats) -> Floats:
 @dataclass(frozen=True)
 class HiddenRobotSuite(HiddenGoalSuite):
     """An arm and its goals."""
+
+    recipes: ClassVar[tuple[Recipe, ...]] = (
+        *RECIPES,
+        Recipe({"collect": {"episodes": 50}}, budgets=("laptop", "paper")),  # minutes to simulate
+        Recipe({"options": {"episode_gap": 5}}),
+    )
 
     robot: str = field(default="reach", kw_only=True)
 
