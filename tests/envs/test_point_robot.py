@@ -13,10 +13,12 @@ from gymnasium.vector import AutoresetMode
 from radt import cli
 from radt.collect.noisy_expert import NoisyExpertOptions, act_out
 from radt.collect.rollout import episode_returns
-from radt.envs import POINT_ROBOTS, SUITES
-from radt.envs.point_robot import HORIZON, RADIUS, START, TRAINED, PointRobotVec, goals
+from radt.envs import SUITES, PointRobotSuite
+from radt.envs.hidden_goal import HORIZON, TRAINED
+from radt.envs.point_robot import RADIUS, START, PointRobotVec, goals
 from tests.contracts import env as contract
 
+POINT_ROBOTS = PointRobotSuite.twins("point-robot")
 SUITE = POINT_ROBOTS[0]
 Choose = Callable[[int, PointRobotVec], Any]  # step, environments -> actions
 
@@ -64,7 +66,7 @@ def test_a_quadrant_is_left_out() -> None:
     apart = (goals() > 0).all(axis=1)
     assert not apart[list(SUITE.train_tasks)].any()
     assert not apart[list(SUITE.splits["between"])].any()
-    assert apart[list(SUITE.splits["quadrant"])].all()
+    assert apart[list(SUITE.splits["apart"])].all()
     assert len(SUITE.train_tasks) == TRAINED
     assert len(SUITE.eval_tasks) == 40
     assert (abs(goals()).max(axis=1) - RADIUS / 2 > START).all()

@@ -70,3 +70,23 @@ def test_images_are_compared_coarsely() -> None:
         seen[0, 0, 0] ^= 1
         trials.see(ONE, seen[None])
         assert int(actor.decide(trials, ONE)[0].argmax()) == action
+
+
+def test_continuous_replay_repeats_its_best_trial_up_to_the_reward_and_rests() -> None:
+    spaces = TOY_REACH.spaces
+    actor, trials = build_method("replay", spaces).actor(1), RunningTrials(spaces, 1)
+    moves = [np.full(spaces.action.size, value, np.float32) for value in (0.1, 0.2, 0.3)]
+    states = [[0.0] * spaces.state.shape[0]] * 3
+
+    def acted(step: int) -> list[float]:
+        trials.step[0], trials.noise[0] = step, 0.75
+        return actor.decide(trials, ONE)[:, 0].tolist()
+
+    failure, success = (trial(states, moves, total) for total in (0.0, 1.0))
+    success.rewards[:] = (0.0, 1.0, 1.0)
+    actor.remember([failure])
+    assert acted(0) == pytest.approx([0.5])  # at random
+    actor.remember([success, failure])
+    assert [acted(step) for step in range(3)] == [pytest.approx([v]) for v in (0.1, 0.2, 0.0)]
+    actor.forget(ONE)
+    assert acted(0) == pytest.approx([0.5])

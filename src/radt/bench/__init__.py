@@ -110,6 +110,24 @@ class DistributedArguments:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnvsArguments:
+    """Measure steps a second of Meta-World and DMControl, beside `metaworld` and `dm_control`.
+
+    An original that is not installed is left out, and the record says so.
+
+    Try:
+      radt bench envs
+      radt bench envs --tasks reach,walker-walk --steps 500      seconds instead of minutes
+    """
+
+    tasks: Annotated[str | None, arg(help_behavior_hint="(default: all 66)")] = None
+    """Names of tasks, with commas between them."""
+    steps: int = 2000  # that are timed, of all environments together
+    num_envs: int = 16  # environments of the pool
+    out: Path = OUT / "envs.json"  # where the JSON goes
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemoryArguments:
     """Measure one read of a memory at several sizes: how long, how much is found, how much RAM.
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import gymnasium as gym
 
 from radt.envs import dm_control, grid_recipes, meta_world
 from radt.envs.dark_room import FRESH_TASKS, DarkRoomSuite, Room, without_quadrant
+from radt.envs.hidden_robots import HiddenRobotSuite
 from radt.envs.key_door import KeyDoorSuite, KeyRoom
 from radt.envs.maze_runner import MazeRunnerSuite
 from radt.envs.point_robot import PointRobotSuite
@@ -40,14 +44,10 @@ KEY_DOORS = tuple(
 )
 
 MAZES = (MazeRunnerSuite(),)
-POINT_ROBOTS = tuple(
-    PointRobotSuite(
-        f"point-robot{'-visible' if visible else ''}{'' if random_start else '-fixed-start'}",
-        visible,
-        random_start,
-    )
-    for visible in (False, True)
-    for random_start in (True, False)
+HIDDEN_GOALS: tuple[TaskSuite, ...] = (
+    *PointRobotSuite.twins("point-robot"),
+    *HiddenRobotSuite.twins("reach-hidden", robot="reach"),
+    *HiddenRobotSuite.twins("reacher-hidden", robot="reacher", target_return=(85.0, 0.0)),
 )
 ROBOTS = (meta_world.MetaWorldSuite(), dm_control.DMControlSuite())
 
@@ -59,7 +59,7 @@ def register_envs() -> None:
         *QUADRANTS,
         *KEY_DOORS,
         *MAZES,
-        *POINT_ROBOTS,
+        *HIDDEN_GOALS,
         *ROBOTS,
     )
     for suite in suites:
@@ -70,30 +70,33 @@ def register_envs() -> None:
         _register(f"radt/DarkKeyDoor-{width}x{height}-v0", "key_door:KeyDoor", size)
     _register("radt/MazeRunner-15x15-v0", "maze_runner:MazeRunner", {})
     _register("radt/PointRobot-v0", "point_robot:PointRobot", {})
+    _register("radt/ReachHidden-v0", "hidden_robots:HiddenGoal", {"robot": "reach"})
+    _register("radt/ReacherHidden-v0", "hidden_robots:HiddenGoal", {"robot": "reacher"})
     for task, name in enumerate(meta_world.NAMES):
         _register(f"radt/MetaWorld-{name}-v0", "meta_world:MetaWorld", {"task": task})
     for task, name in enumerate(dm_control.NAMES):
         _register(f"radt/DMControl-{name}-v0", "dm_control:DMControl", {"task": task})
 
 
-def _register(name: str, single: str, size: dict[str, int]) -> None:
+def _register(name: str, single: str, size: Mapping[str, Any]) -> None:
     """Register an id unless it is known; `single` is module:class of one environment."""
     if name not in gym.registry:
         entry = f"radt.envs.{single}"
-        gym.register(name, entry_point=entry, vector_entry_point=f"{entry}Vec", kwargs=size)
+        gym.register(name, entry_point=entry, vector_entry_point=f"{entry}Vec", kwargs=dict(size))
 
 
 register_envs()
 
 __all__ = [
     "DARK_ROOMS",
+    "HIDDEN_GOALS",
     "KEY_DOORS",
     "MAZES",
-    "POINT_ROBOTS",
     "QUADRANTS",
     "ROBOTS",
     "SUITES",
     "DarkRoomSuite",
+    "HiddenRobotSuite",
     "KeyDoorSuite",
     "KeyRoom",
     "MazeRunnerSuite",

@@ -43,6 +43,7 @@ DMC11 = {
     "walker-stand": 6,
 }
 NAMES = (*DMC11, *DMC5)  # a task is a place here
+POOLS = tuple(f"{pool_name(name)}-v1" for name in NAMES)
 WIDTHS = {  # of each kind of observation, the most that a robot has
     "orientations": 14,
     "velocity": 13,
@@ -81,8 +82,7 @@ class DMControlVec(PoolVec):
         """Build `tasks`, or else `task` in `num_envs` slots, as `gymnasium.make_vec` asks for."""
         tasks = [task] * num_envs if tasks is None else tasks
         check_tasks(tasks, len(NAMES), "dm-control")
-        names = [f"{pool_name(name)}-v1" for name in NAMES]
-        super().__init__(tasks, names, SPACES, autoreset_mode, same_start=False)
+        super().__init__(tasks, POOLS, SPACES, autoreset_mode, same_start=False)
 
     def _read(self, slot: int, observed: Any) -> Floats:
         state = np.zeros(SPACES.state.shape, np.float32)
@@ -103,7 +103,7 @@ class DMControl(ControlEnv):
 class DMControlSuite(PoolSuite):
     """DMC11 to learn from, DMC5 to be tested on."""
 
-    names, reference = NAMES, DM_CONTROL
+    names, pools, reference = NAMES, POOLS, DM_CONTROL
 
     name: str = "dm-control"
     train_tasks: tuple[int, ...] = tuple(range(len(DMC11)))

@@ -27,6 +27,7 @@ GOAL = slice(36, 39)  # of an observation: masked
 ML5 = ("bin-picking", "box-close", "hand-insert", "door-lock", "door-unlock")
 ML45 = tuple(name for name in sorted(META_WORLD) if name not in ML5)
 NAMES = (*ML45, *ML5)  # a task is a place here
+POOLS = tuple(f"MetaWorld/{pool_name(name)}-v3" for name in NAMES)
 SPACES = TaskSpaces(
     state=StateSpace("vector", (WIDTH,)),
     action=ActionSpace("continuous", 4),
@@ -50,9 +51,8 @@ class MetaWorldVec(PoolVec):
         """Build `tasks`, or else `task` in `num_envs` slots, as `gymnasium.make_vec` asks for."""
         tasks = [task] * num_envs if tasks is None else tasks
         check_tasks(tasks, len(NAMES), "meta-world")
-        names = [f"MetaWorld/{pool_name(name)}-v3" for name in NAMES]
         super().__init__(
-            tasks, names, SPACES, autoreset_mode, same_start, partially_observable=False
+            tasks, POOLS, SPACES, autoreset_mode, same_start, partially_observable=False
         )
         self._unmasked = np.zeros((self.num_envs, WIDTH))  # [N, WIDTH] as experts see it
         self._experts: list[Any] = []
@@ -91,7 +91,7 @@ class MetaWorld(ControlEnv):
 class MetaWorldSuite(PoolSuite):
     """ML45 to learn from, ML5 to be tested on."""
 
-    names, reference = NAMES, META_WORLD
+    names, pools, reference = NAMES, POOLS, META_WORLD
 
     name: str = "meta-world"
     same_start: bool = True  # every trial of a task begins alike

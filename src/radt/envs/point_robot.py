@@ -1,18 +1,13 @@
 """Point robot: find a hidden goal on a plane, the sparse navigation of meta-RL.
 
-Not in the paper. Its robots can read their task off the observation; here nobody can. The state is
-where the point is, being near the goal pays 1 a step, and nothing else tells where the goal is.
-Starts vary and motors are noisy, so that repeating the actions of a success does not lead there
-again. The goals of one quadrant are never trained on.
-
-Three further suites take one difficulty away each, or both: the goal is part of the state
-(`-visible`), or every episode starts in the middle (`-fixed-start`).
+Not in the paper. The state is where the point is; see `hidden_goal` for what makes it hard. The
+goals of one quadrant are never trained on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -21,32 +16,21 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from radt.envs.control import ControlEnv, ControlVec, Floats, Infos, Slots, check_tasks
-from radt.envs.suite import Recipe
-from radt.spaces import ActionSpace, StateSpace, TaskSpaces
+from radt.envs.hidden_goal import HORIZON, NOISE, HiddenGoalSuite, hidden_spaces, split_goals
+from radt.spaces import TaskSpaces
 
-HORIZON = 100
 STEP = 0.1  # the longest step along each axis, on a plane from -1 to 1
 RADIUS = 0.15  # up to which a point is near its goal
 START = 0.4  # episodes start up to here along each axis
-NOISE = 0.1  # deviation of what motors add to each action
 NEAREST_GOAL = 0.5  # along one axis: outside of where episodes start
-TRAINED, BETWEEN, APART = 200, 20, 20  # goals: trained on, unseen among these, of the quadrant
-RECIPES = (
-    Recipe({"options": {"model": {"action_head": "bins"}}}),  # can be sampled, so that it explores
-    Recipe({"options": {"episode_gap": 10}}),  # a tenth of the history, as the paper's on grids
-    Recipe({"collect": {"tasks": TRAINED}}),
-    Recipe({"collect": {"tasks": 5}}, budgets=("smoke",)),
-    Recipe({"learn": {"batch_size": 16}}, budgets=("laptop",), methods=("ad", "dpt")),
-)
 
 
 @cache
-def goals() -> NDArray[np.float64]:
+def goals() -> Floats:
     """Draw where the goals are, [tasks, 2]: first those among trained ones, then the quadrant's."""
     drawn = np.random.default_rng(0).uniform(-0.9, 0.9, (4000, 2))
     drawn = drawn[np.abs(drawn).max(axis=1) > NEAREST_GOAL]
-    apart = (drawn > 0).all(axis=1)
-    return np.concatenate([drawn[~apart][: TRAINED + BETWEEN], drawn[apart][:APART]])
+    return split_goals(drawn, (drawn > 0).all(axis=1))
 
 
 def best_actions(states: Floats, goal: Floats) -> Floats:
@@ -68,7 +52,7 @@ class PointRobotVec(ControlVec):
         """Build `tasks`, or else tasks 0 to `num_envs` - 1, as `gymnasium.make_vec` asks for."""
         tasks = range(num_envs) if tasks is None else tasks
         check_tasks(tasks, len(goals()), "point-robot")
-        super().__init__(tasks, spaces(visible), autoreset_mode, bound=1.0)
+        super().__init__(tasks, hidden_spaces(4 if visible else 2, 2), autoreset_mode, bound=1.0)
         self.goals = goals()[list(tasks)]  # [N, 2]
         self._visible, self._random_start = visible, random_start
         self._places = np.zeros((self.num_envs, 2))  # [N, 2]
@@ -109,46 +93,18 @@ class PointRobot(ControlEnv):
         super().__init__(PointRobotVec([task], AutoresetMode.DISABLED, 1, visible, random_start))
 
 
-@cache
-def spaces(visible: bool) -> TaskSpaces:
-    """Say what a model needs to know."""
-    return TaskSpaces(
-        state=StateSpace("vector", (4 if visible else 2,)),
-        action=ActionSpace("continuous", 2),
-        horizon=HORIZON,
-        return_scale=float(HORIZON),
-        solved_above=0.0,
-    )
-
-
 @dataclass(frozen=True)
-class PointRobotSuite:
-    """200 goals to learn from and 40 unseen ones, half of them in a quadrant that is left out."""
-
-    name: str = "point-robot"
-    visible: bool = False
-    random_start: bool = True
-    train_tasks: tuple[int, ...] = tuple(range(TRAINED))
-    eval_tasks: tuple[int, ...] = tuple(range(TRAINED, TRAINED + BETWEEN + APART))
-    trials: int = 30
-    target_return: tuple[float, float] = (90.0, 0.0)
-    source: str = "expert"
-    recipes: tuple[Recipe, ...] = field(default=RECIPES, compare=False)
-
-    @property
-    def splits(self) -> dict[str, tuple[int, ...]]:
-        """The unseen goals among trained ones, and those of the quadrant."""
-        between, apart = self.eval_tasks[:BETWEEN], self.eval_tasks[BETWEEN:]
-        return {"between": between, "quadrant": apart}
+class PointRobotSuite(HiddenGoalSuite):
+    """A plane with goals."""
 
     @cached_property
     def spaces(self) -> TaskSpaces:
         """What a model needs to know of these tasks."""
-        return spaces(self.visible)
+        return hidden_spaces(4 if self.visible else 2, 2)
 
-    def make(self, task: int, render_mode: str | None = None) -> PointRobot:
-        """Build one environment."""
-        return PointRobot(task, render_mode, self.visible, self.random_start)
+    def goal(self, task: int) -> Floats:
+        """Return where a task's goal is."""
+        return np.asarray(goals()[task])
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
@@ -169,8 +125,3 @@ class PointRobotSuite:
     ) -> NDArray[np.float32]:
         """Go straight to the goal from each state of an episode, [T, 2]."""
         return np.asarray(best_actions(states, goals()[task]))
-
-    def describe(self, task: int) -> str:
-        """Say where the goal is."""
-        x, y = goals()[task]
-        return f"stay near the {'' if self.visible else 'hidden '}goal at ({x:+.2f}, {y:+.2f})"

@@ -118,6 +118,7 @@ class PoolSuite:
     """What suites of simulated robots say of their tasks alike; a task is a place in `names`."""
 
     names: ClassVar[tuple[str, ...]]
+    pools: ClassVar[tuple[str, ...]]  # their names in EnvPool
     reference: ClassVar[Table]  # returns, by name
 
     def make_vec(

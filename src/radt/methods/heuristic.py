@@ -133,12 +133,15 @@ def cell_of(state: NDArray[np.generic]) -> Cell:
     return tuple(np.ravel(state).tolist())
 
 
-def register(name: str, actor: type[RandomActor]) -> None:
-    """Make a heuristic known as a method that learns nothing."""
+def register(
+    name: str, actor: type[RandomActor], continuous: type[RandomActor] | None = None
+) -> None:
+    """Make a heuristic known as a method; `continuous` acts for it where actions are no moves."""
 
     def build(
         spaces: TaskSpaces, options: NoOptions, seed: int, embedder: Embedder | None
     ) -> Heuristic:
-        return Heuristic(name, spaces, actor)
+        other = continuous if spaces.action.kind == "continuous" else None
+        return Heuristic(name, spaces, other or actor)
 
     METHODS.register(name, MethodEntry(NoOptions, build, learns=False))

@@ -1,7 +1,8 @@
 """References that learn nothing, the simplest things that could work.
 
 `replay` walks at random until a reward and then repeats the loop-erased path that led there, from
-one rewarded cell to the next, action by action from the start. `retrace` does the same by cell
+one rewarded cell to the next, action by action from the start. Continuous actions know no cells:
+there it repeats what its best trial did up to its first reward, and rests. `retrace` goes by cell
 instead of by time: wherever it stands on the path, it goes on along it. `sweep` knows that it acts
 on a grid: it visits every cell in turn and then walks straight to the one that was rewarded. Where
 that one pays only once, as a key does, it goes on from there and visits every cell again.
@@ -14,10 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from radt.memory.loop_erasure import loop_erased
-from radt.methods.heuristic import Cell, HeuristicActor, Move, cell_of, register
+from radt.methods.heuristic import Cell, HeuristicActor, Move, RandomActor, cell_of, register
+from radt.methods.trials import RunningTrials
 from radt.spaces import StateKind, TaskSpaces
 from radt.trajectory import Trajectory
 
@@ -152,7 +156,35 @@ def lasting_places(trial: Trajectory) -> set[Cell]:
     return {place for place, count in visits.items() if count > 1}
 
 
-register("replay", ReplayActor)
+class RepeatActor(RandomActor):
+    """Repeats the actions of its best trial up to the first reward, and then none."""
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Know of no trial."""
+        if not hasattr(self, "best"):
+            self.best: dict[int, Trajectory] = {}
+        for slot in slots.tolist():
+            self.best.pop(slot, None)
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Keep the trial that earned most, of equals the first."""
+        for trial in finished:
+            known = self.best.get(trial.task)
+            if trial.total_return > (0.0 if known is None else known.total_return):
+                self.best[trial.task] = trial
+
+    def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
+        """Act by time where a success is known, else at random, [B, action_size]."""
+        decided = super().decide(trials, slots)
+        for row, slot in enumerate(slots.tolist()):
+            if (trial := self.best.get(slot)) is not None:
+                step, paid = int(trials.step[slot]), int(np.argmax(trial.rewards > 0))
+                own = trial.actions[step] if step <= paid else np.zeros_like(trial.actions[0])
+                decided[row] = torch.from_numpy(own)
+        return decided
+
+
+register("replay", ReplayActor, RepeatActor)
 register("retrace", RetraceActor)
 
 
