@@ -19,11 +19,13 @@ from radt.envs import robot_recipes
 from radt.envs.control import ControlEnv, Floats, check_tasks
 from radt.envs.pools import PoolSuite, PoolVec, module, pool_name
 from radt.envs.reference_scores import META_WORLD
+from radt.envs.sketch import BodyKind, Sketch
 from radt.envs.suite import Recipe
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON, WIDTH = 200, 39
-GOAL = slice(36, 39)  # of an observation: masked
+HAND, GRIP, OBJECTS = slice(0, 3), 3, (slice(4, 7), slice(11, 14))  # of an observation
+GOAL = slice(36, 39)  # masked
 ML5 = ("bin-picking", "box-close", "hand-insert", "door-lock", "door-unlock")
 ML45 = tuple(name for name in sorted(META_WORLD) if name not in ML5)
 NAMES = (*ML45, *ML5)  # a task is a place here
@@ -34,6 +36,8 @@ SPACES = TaskSpaces(
     return_scale=200.0,  # the authors'
     reward_scale=200.0,
 )
+
+TABLE = ((-0.5, 0.35), (0.5, 0.35), (0.5, 0.95), (-0.5, 0.95))  # corners that are drawn
 
 
 class MetaWorldVec(PoolVec):
@@ -119,3 +123,31 @@ class MetaWorldSuite(PoolSuite):
     ) -> MetaWorldVec:
         """Build all `tasks` as one vector environment, one slot each."""
         return MetaWorldVec(tasks, autoreset_mode, same_start=self.same_start)
+
+    def sketch(self, task: int, states: Floats) -> Sketch:
+        """Draw hand and objects over the table, each with a line down to it."""
+        hand, grip = states[:, HAND], states[:, GRIP]  # [T, 3], [T] from 0 to 1
+        parts: list[tuple[BodyKind, float, Floats, Floats]] = []  # kind, radius, from, to
+        corners = np.array([(*corner, 0.0) for corner in TABLE])
+        for start, end in zip(corners, np.roll(corners, 1, axis=0), strict=True):
+            parts.append(("ground", 0.003, *(np.broadcast_to(at, hand.shape) for at in (start, end))))
+        for place in (hand, *(states[:, own] for own in OBJECTS if states[:, own].any())):
+            parts.append(("ground", 0.004, place, place * (1.0, 1.0, 0.0)))
+            if place is not hand:
+                parts.append(("object", 0.025, place, place))
+        wrist = hand + (0.0, 0.0, 0.09)
+        parts.append(("robot", 0.03, wrist, wrist + (0.0, 0.0, 0.06)))
+        for side in (-1.0, 1.0):
+            apart = np.pad(side * (0.012 + 0.04 * grip)[:, None], ((0, 0), (0, 2)))
+            parts.append(("robot", 0.012, hand + apart, wrist + apart))
+        kinds, radii, starts, ends = zip(*parts, strict=True)
+        bodies = np.stack([_seen_aslant(np.stack(at, axis=1)) for at in (starts, ends)], axis=2)
+        centre = np.tile((0.0, 0.17), (len(states), 1))
+        flat = bodies.reshape(len(states), len(parts), 4)  # [T, n, 4]
+        return Sketch(_seen_aslant(hand), flat, radii, kinds, centre, size=1.2)
+
+
+def _seen_aslant(places: Floats) -> Floats:
+    """Look at the table from the front and above, [..., 3] -> [..., 2]."""
+    right, away, up = np.moveaxis(np.asarray(places, np.float64), -1, 0)
+    return np.stack([right + 0.25 * (away - 0.65), up + 0.5 * (away - 0.65)], axis=-1)

@@ -21,6 +21,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from radt.envs.control import ControlEnv, ControlVec, Floats, Infos, Slots, check_tasks
+from radt.envs.sketch import Sketch, discs
 from radt.envs.suite import Recipe
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
@@ -174,3 +175,12 @@ class PointRobotSuite:
         """Say where the goal is."""
         x, y = goals()[task]
         return f"stay near the {'' if self.visible else 'hidden '}goal at ({x:+.2f}, {y:+.2f})"
+
+    def sketch(self, task: int, states: NDArray[Any]) -> Sketch:
+        """Draw the plane with the point and its goal."""
+        places = states[:, :2].astype(np.float64)
+        goal = np.broadcast_to(goals()[task], places.shape)
+        bodies = discs(np.stack([goal, places], axis=1))
+        return Sketch(
+            places, bodies, (RADIUS, 0.035), ("goal", "robot"), np.zeros_like(places), size=2.1
+        )
