@@ -13,12 +13,15 @@ from radt.envs.suite import SUITES
 from radt.icl import env_seed
 from radt.methods import METHODS, Method
 from radt.plots.episodes import (
+    FEWEST_FRAMES,
+    MOST_BYTES,
     MOST_FRAMES,
     PANEL,
+    EnvCamera,
     FilmMoment,
     beside_each_other,
     film,
-    take_picture,
+    small_gif,
     trials_gif,
 )
 from radt.runs.evaluate import Trials, roll_out
@@ -49,9 +52,9 @@ def test_the_film_shows_what_was_measured(tmp_path: Path, method: str, env: str)
     trials = Trials(run.suite, (80, task), 2, rule, run.config.seed)
     measured = roll_out(actor, trials, Tracker()).returns[1]
     agent = Agent(actor, Target(*run.suite.target_return), rule, run.config.seed, tasks=[task])
-    filmed = film(
-        agent, run.suite.make(task, "rgb_array"), 2, env_seed(run.config.seed, task), {1, 2}
-    )
+    env = run.suite.make(task, "rgb_array")
+    seed = env_seed(run.config.seed, task)
+    filmed = film(agent, env, 2, seed, {1, 2}, EnvCamera(env))
     assert [moments[-1].total for moments in filmed.values()] == measured.tolist()
     assert [len(moments) for moments in filmed.values()] == [101] * 2
 
@@ -60,7 +63,7 @@ def test_the_gif_is_small_and_holds_its_end(tmp_path: Path) -> None:
     run = run_of("sweep", tmp_path)
     path = trials_gif(run, built(run.config, run), 85, tmp_path / "trials.gif")
     assert path is not None
-    assert path.stat().st_size < 600_000
+    assert path.stat().st_size < MOST_BYTES
     with Image.open(path) as gif:
         frames = gif.n_frames  # type: ignore[attr-defined]
         assert 1 < frames <= MOST_FRAMES
@@ -78,9 +81,9 @@ def test_what_cannot_be_drawn_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_short_film_waits_for_the_longer_one() -> None:
-    picture = Image.new("RGB", (PANEL, PANEL))
+    picture, camera = Image.new("RGB", (PANEL, PANEL)), EnvCamera(gym.Env())
     long = [FilmMoment(1, step, 0.0, picture) for step in range(201)]
-    frames = beside_each_other([long, long[:3]])
+    frames = beside_each_other([long, long[:3]], camera)
     assert len(frames) == MOST_FRAMES
     assert frames[0].size == frames[-1].size
 
@@ -90,6 +93,6 @@ def test_other_environments_are_drawn_as_they_draw_themselves() -> None:
         def render(self) -> np.ndarray:  # type: ignore[type-arg, override]
             return np.full((480, 480, 3), 7, np.uint8)
 
-    picture = take_picture(Square())
+    picture = EnvCamera(Square()).see(np.zeros(1))
     assert picture.size == (PANEL, PANEL)
     assert picture.getpixel((5, 5)) == (7, 7, 7)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -96,6 +96,7 @@ class MetaWorldSuite(PoolSuite):
     """ML45 to learn from, ML5 to be tested on."""
 
     names, reference = NAMES, META_WORLD
+    action_names: ClassVar = ("x", "y", "z", "grip")
 
     name: str = "meta-world"
     same_start: bool = True  # every trial of a task begins alike

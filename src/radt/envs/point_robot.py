@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -125,6 +125,8 @@ def spaces(visible: bool) -> TaskSpaces:
 @dataclass(frozen=True)
 class PointRobotSuite:
     """200 goals to learn from and 40 unseen ones, half of them in a quadrant that is left out."""
+
+    action_names: ClassVar = ("x", "y")
 
     name: str = "point-robot"
     visible: bool = False
