@@ -16,17 +16,16 @@ from torch import Tensor
 
 from radt.agent import Agent
 from radt.analyses.attention import (
-    MomentKeeper,
-    Moments,
     analyse_attention,
     attention_shares,
-    draw_decision,
     follow,
     kinds_of,
     on_the_way,
     respond,
     say_response,
 )
+from radt.analyses.attention_maps import draw_decision
+from radt.analyses.moments import MomentKeeper, Moments
 from radt.analyses.shared import record_trials, retrieving
 from radt.methods.ra_dt import RADT
 from radt.model.attention import CrossAttention
@@ -117,7 +116,7 @@ def test_a_good_trial_earns_most_of_what_is_possible() -> None:
     good = kinds_of(toy_trials(1), {})["good"]
     assert good(TASKS[0], optimum)
     assert not good(TASKS[0], 0.7 * optimum)
-    unknown = kinds_of(replace(toy_trials(1), suite=TOY_REACH), {4: 5.0})["good"]
+    unknown = kinds_of(replace(toy_trials(1), suite=TOY_REACH), {4: np.array([0.0, 5.0])})["good"]
     assert unknown(4, 4.0)
     assert not unknown(4, 3.9)
     assert not unknown(5, 0.0)

@@ -136,8 +136,9 @@ class MetaWorldSuite(PoolSuite):
             parts.append(("ground", 0.004, place, place * (1.0, 1.0, 0.0)))
             if place is not hand:
                 parts.append(("object", 0.025, place, place))
-        wrist = hand + (0.0, 0.0, 0.09)
-        parts.append(("robot", 0.03, wrist, wrist + (0.0, 0.0, 0.06)))
+        wrist, half = hand + (0.0, 0.0, 0.09), np.array([0.05, 0.0, 0.0])
+        parts.append(("robot", 0.025, wrist, wrist + (0.0, 0.0, 0.08)))
+        parts.append(("robot", 0.015, wrist - half, wrist + half))
         for side in (-1.0, 1.0):
             apart = np.pad(side * (0.012 + 0.04 * grip)[:, None], ((0, 0), (0, 2)))
             parts.append(("robot", 0.012, hand + apart, wrist + apart))

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from radt.envs.render import GridView
 from radt.envs.sketch import Sketch
+from radt.errors import MissingError
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
 
@@ -193,6 +194,17 @@ class SketchedSuite(TaskSuite, Protocol):
 
     def sketch(self, task: int, states: NDArray[Any]) -> Sketch:
         """Draw consecutive states of an episode, [T, width]."""
+
+
+def sketch_of(suite: TaskSuite, task: int, states: NDArray[Any] | None = None) -> Sketch | None:
+    """Draw states, or one of zeros; None where a suite cannot, or lacks a package for it."""
+    if not isinstance(suite, SketchedSuite):
+        return None
+    some = np.zeros((1, *suite.spaces.state.shape), np.float32) if states is None else states
+    try:
+        return suite.sketch(task, some)
+    except MissingError:
+        return None
 
 
 @runtime_checkable

@@ -21,8 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from radt.agent import Agent
 from radt.envs.render import AGENT, FLOOR, START, GridView, draw_grid
-from radt.envs.suite import PhotographedSuite, SketchedSuite, TaskSuite
-from radt.errors import MissingError
+from radt.envs.suite import PhotographedSuite, SketchedSuite, TaskSuite, sketch_of
 from radt.files import atomic_write
 from radt.icl import env_seed
 from radt.methods import Method
@@ -104,7 +103,9 @@ def camera_for(suite: TaskSuite, task: int, env: gym.Env[Any, Any]) -> Camera | 
     """Choose how a task is filmed; None where it cannot be drawn."""
     if env.unwrapped.render_mode == "rgb_array":
         return EnvCamera(env)
-    return StateCamera(suite, task) if isinstance(suite, SketchedSuite) else None
+    if isinstance(suite, SketchedSuite) and sketch_of(suite, task) is not None:
+        return StateCamera(suite, task)
+    return None
 
 
 def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
@@ -121,8 +122,6 @@ def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
     try:
         filmed = film(agent, env, last, env_seed(config.seed, task), {1, last}, camera)
         content = small_gif(list(filmed.values()), camera)
-    except MissingError:
-        return None  # what draws it is not installed
     finally:
         torch.set_num_threads(threads)
         env.close()
@@ -197,7 +196,7 @@ def _compose(moments: Sequence[FilmMoment], pictures: Sequence[Image.Image]) -> 
     for place, (moment, picture) in enumerate(zip(moments, pictures, strict=True)):
         left = MARGIN + place * (PANEL + MARGIN)
         draw.text((left, 8), f"trial {moment.trial}", fill=AGENT, font=_font(13))
-        earned = f"step {moment.step}   return {moment.total:.5g}"
+        earned = f"step {moment.step}   return {moment.total:.1f}".removesuffix(".0")
         right = left + picture.width
         draw.text((right, 9), earned, fill=START, font=_font(12), anchor="ra")
         canvas.paste(picture, (left, CAPTION))

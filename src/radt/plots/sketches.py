@@ -48,6 +48,7 @@ def draw_sketch(sketch: Sketch, step: int, pixels: int, paid: bool = False) -> I
     x, y = way[0]
     pen.ellipse(_box(x, y, 5 * FINER), outline=render.START, width=FINER)
     draw("object", "robot")
+    pen.rectangle((0, 0, side - 1, side - 1), outline=render.LINE, width=FINER)
     return picture.resize((pixels, pixels), Image.Resampling.BOX)
 
 

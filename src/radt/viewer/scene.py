@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radt.envs.render import GridView
-from radt.envs.suite import DrawnSuite, SketchedSuite, TaskSuite
-from radt.errors import MissingError
+from radt.envs.suite import DrawnSuite, SketchedSuite, TaskSuite, sketch_of
 
 MARKED_REWARDS = 8  # of a trial, after which what is marked is looked at again
 DIGITS = 3  # of places
@@ -36,15 +35,11 @@ class Scene(Protocol):
 
 
 def scene_of(suite: TaskSuite, task: int) -> Scene:
-    """Choose how a task is drawn; where what draws it is not installed, it is a point."""
+    """Choose how a task is drawn; one whose package is not installed is a point."""
     if isinstance(suite, DrawnSuite):
         return GridScene(suite, task)
-    if isinstance(suite, SketchedSuite):
-        try:
-            suite.sketch(task, np.zeros((1, *suite.spaces.state.shape), np.float32))
-            return SketchScene(suite, task)
-        except MissingError:
-            pass
+    if isinstance(suite, SketchedSuite) and sketch_of(suite, task) is not None:
+        return SketchScene(suite, task)
     return PointScene(suite)
 
 
@@ -142,7 +137,8 @@ def action_names(suite: TaskSuite, task: int) -> list[str]:
     size, names = suite.spaces.action.size, getattr(suite, "action_names", ())
     if suite.spaces.action.kind == "continuous":
         size = suite.spaces.valid_action_dims(task)
-    elif not names:
+        numbers = [f"dim {number}" for number in range(1, size + 1)]
+    else:
         world = getattr(suite.make(task).unwrapped, "room", None)
-        names = getattr(world, "actions", ())
-    return list(names) if len(names) == size else [str(number) for number in range(size)]
+        names, numbers = getattr(world, "actions", names), [str(number) for number in range(size)]
+    return list(names) if len(names) == size else numbers
