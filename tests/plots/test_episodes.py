@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import gymnasium as gym
@@ -78,6 +79,26 @@ def test_what_cannot_be_drawn_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(SUITES._items, run.config.env, TOY_REACH)
     assert trials_gif(run, actor, 0, tmp_path / "trials.gif") is None
     assert not (tmp_path / "trials.gif").exists()
+
+
+@pytest.mark.parametrize("env", ["point-robot", "meta-world"])
+def test_robots_are_filmed_from_their_states(tmp_path: Path, env: str) -> None:
+    run = run_of("random", tmp_path, env, trials=2)
+    path = trials_gif(run, built(run.config, run), run.suite.eval_tasks[0], tmp_path / "trials.gif")
+    assert path is not None
+    assert path.stat().st_size < MOST_BYTES
+    with Image.open(path) as gif:
+        assert gif.n_frames > FEWEST_FRAMES  # type: ignore[attr-defined]
+
+
+def test_a_large_film_has_fewer_frames() -> None:
+    noise, camera = np.random.default_rng(0), EnvCamera(gym.Env())
+    shots = [
+        Image.fromarray(noise.integers(0, 255, (PANEL, PANEL, 3), np.uint8)) for _ in range(30)
+    ]
+    moments = [FilmMoment(1, step, 0.0, shot) for step, shot in enumerate(shots)]
+    with Image.open(BytesIO(small_gif([moments], camera))) as gif:
+        assert FEWEST_FRAMES // 2 <= gif.n_frames <= FEWEST_FRAMES  # type: ignore[attr-defined]
 
 
 def test_a_short_film_waits_for_the_longer_one() -> None:

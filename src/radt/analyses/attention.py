@@ -5,9 +5,9 @@ state draw attention, that a good chunk is imitated and that a bad one is avoide
 shares over all tasks; the maps are those of one task. For imitation every decision before the first
 reward counts that is made in a state which the chunk shows, too: does the agent do what was done
 there? The policy is asked once more without the chunk, so that what it would have done anyway is
-known. Where actions are continuous, the nearest state of the chunk counts, and how alike two actions
-are: 1 if they are equal, 0 if they are opposite in every dimension. Where every step pays, all
-decisions count.
+known. Where actions are continuous, the nearest state of the chunk counts, and how alike actions
+are: 1 if they are equal, 0 if they are opposite in every dimension. Where no success is declared,
+all decisions count.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ ALIKE = (
     "in {decisions:,} decisions the action taken is {} alike to that of its nearest state, and the "
     "policy's best one {} instead of {}"
 )
+
 
 def analyse_attention(
     method: Method,

@@ -1,4 +1,4 @@
-"""Maps of attention: single decisions, with the chunk that was retrieved and the agent's own trial."""
+"""Maps of attention: single decisions, with the retrieved chunk and the agent's own trial."""
 
 from __future__ import annotations
 
@@ -102,8 +102,11 @@ def draw_decision(
     real = moment.chunk.mask[0]  # [S]
     weights = attention_to_steps(policy, moment.recent, moment.chunk)[0][:, real].cpu().numpy()
     task, trial, step = (int(f[0]) for f in (moment.task, moment.trial, moment.step))
-    fields = (moment.chunk.states, moment.chunk.actions, moment.chunk.rewards)
-    chunk = Trajectory(*(field[0, real].numpy() for field in fields), task, 0)
+    states, actions, rewards = (
+        f[0, real].numpy()
+        for f in (moment.chunk.states, moment.chunk.actions, moment.chunk.rewards)
+    )
+    chunk = Trajectory(states, actions, rewards, task, 0)
     own = done.episodes[done.trials.tasks.index(task)][trial]
     titles = (
         f"a {kind} chunk, return {float(moment.chunk_return[0]):.4g}",

@@ -184,7 +184,7 @@ def _kind(model: Any, geom: int) -> BodyKind:
 
 
 def _extent(model: Any, geom: int, turns: Floats) -> tuple[float, Floats]:
-    """Return how thick a geom is and how far it reaches from its middle before it is round, [T, 3]."""
+    """Return how thick a geom is, and from its middle to where it becomes round, [T, 3]."""
     size, kind = model.geom_size[geom], model.geom_type[geom]
     axis, radius, half = 2, float(size[0]), float(size[1])
     if kind == SPHERE:

@@ -37,6 +37,8 @@ SPACES = TaskSpaces(
     reward_scale=200.0,
 )
 
+Part = tuple[BodyKind, float, Floats, Floats]  # a body: how thick, from where to where, [T, 3]
+SIDE, UP = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 TABLE = ((-0.5, 0.35), (0.5, 0.35), (0.5, 0.95), (-0.5, 0.95))  # corners that are drawn
 
 
@@ -127,26 +129,24 @@ class MetaWorldSuite(PoolSuite):
 
     def sketch(self, task: int, states: Floats) -> Sketch:
         """Draw hand and objects over the table, each with a line down to it."""
-        hand, grip = states[:, HAND], states[:, GRIP]  # [T, 3], [T] from 0 to 1
-        parts: list[tuple[BodyKind, float, Floats, Floats]] = []  # kind, radius, from, to
-        corners = np.array([(*corner, 0.0) for corner in TABLE])
-        for start, end in zip(corners, np.roll(corners, 1, axis=0), strict=True):
-            parts.append(("ground", 0.003, *(np.broadcast_to(at, hand.shape) for at in (start, end))))
-        for place in (hand, *(states[:, own] for own in OBJECTS if states[:, own].any())):
-            parts.append(("ground", 0.004, place, place * (1.0, 1.0, 0.0)))
-            if place is not hand:
-                parts.append(("object", 0.025, place, place))
-        wrist, half = hand + (0.0, 0.0, 0.09), np.array([0.05, 0.0, 0.0])
-        parts.append(("robot", 0.025, wrist, wrist + (0.0, 0.0, 0.08)))
-        parts.append(("robot", 0.015, wrist - half, wrist + half))
+        hand, grip = states[:, HAND].astype(np.float64), states[:, GRIP]  # [T, 3], [T]
+        objects = [states[:, own] for own in OBJECTS if states[:, own].any()]
+        corners = [np.broadcast_to((*corner, 0.0), hand.shape) for corner in TABLE]
+        parts: list[Part] = [
+            *(("ground", 0.003, corners[n - 1], corners[n]) for n in range(len(corners))),
+            *(("ground", 0.004, place, place * (1.0 - UP)) for place in (hand, *objects)),
+            *(("object", 0.025, place, place) for place in objects),
+            ("robot", 0.025, hand + 0.09 * UP, hand + 0.17 * UP),
+            ("robot", 0.015, hand + 0.09 * UP - 0.05 * SIDE, hand + 0.09 * UP + 0.05 * SIDE),
+        ]
         for side in (-1.0, 1.0):
-            apart = np.pad(side * (0.012 + 0.04 * grip)[:, None], ((0, 0), (0, 2)))
-            parts.append(("robot", 0.012, hand + apart, wrist + apart))
+            finger = hand + np.outer(side * (0.012 + 0.04 * grip), SIDE)
+            parts.append(("robot", 0.012, finger, finger + 0.09 * UP))
         kinds, radii, starts, ends = zip(*parts, strict=True)
-        bodies = np.stack([_seen_aslant(np.stack(at, axis=1)) for at in (starts, ends)], axis=2)
+        bodies = [_seen_aslant(np.stack(at, axis=1)) for at in (starts, ends)]  # [T, n, 2] each
         centre = np.tile((0.0, 0.17), (len(states), 1))
-        flat = bodies.reshape(len(states), len(parts), 4)  # [T, n, 4]
-        return Sketch(_seen_aslant(hand), flat, radii, kinds, centre, size=1.2)
+        path = _seen_aslant(hand)
+        return Sketch(path, np.concatenate(bodies, axis=2), radii, kinds, centre, size=1.2)
 
 
 def _seen_aslant(places: Floats) -> Floats:

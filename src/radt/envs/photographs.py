@@ -7,6 +7,7 @@ are no pictures, and who asked draws a sketch instead.
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import subprocess
@@ -45,8 +46,7 @@ def photographs(
 
 def take(job: Any) -> NDArray[np.uint8]:
     """Take the pictures; this is the other process."""
-    import mujoco
-
+    mujoco: Any = importlib.import_module("mujoco")  # only here: it may end the process
     model = mujoco.MjModel.from_xml_path(str(job["model"]))
     for colours, named in ((model.geom_rgba, model.geom), (model.site_rgba, model.site)):
         for one in range(len(colours)):

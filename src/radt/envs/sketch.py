@@ -1,7 +1,7 @@
 """How a robot looks: bodies in a plane, seen by a camera that may follow them.
 
-A suite whose states are no cells of a grid may say so with one method, `sketch` (see `suite`). Films
-of reports, the viewer and the analyses draw what it returns, each in its own way.
+A suite whose states are no cells of a grid may say with one method, `sketch`, where its bodies are
+(`SketchedSuite`). Films of reports, the viewer and the analyses draw that in their own ways.
 """
 
 from __future__ import annotations

@@ -157,16 +157,16 @@ def small_gif(films: Sequence[Sequence[FilmMoment]], camera: Camera) -> bytes:
     return content
 
 
-def beside_each_other(
-    films: Sequence[Sequence[FilmMoment]], camera: Camera
-) -> list[Image.Image]:
+def beside_each_other(films: Sequence[Sequence[FilmMoment]], camera: Camera) -> list[Image.Image]:
     """Run films beside each other, skipping steps of long ones; short ones wait at their end."""
     length = max(len(film) for film in films)
     moments = np.linspace(0, length - 1, min(length, MOST_FRAMES)).round().astype(int)
     steps = [np.minimum(moments, len(film) - 1).tolist() for film in films]
-    pictures = [camera.show(film, own) for film, own in zip(films, steps, strict=True)]
-    shown = [[film[step] for step in own] for film, own in zip(films, steps, strict=True)]
-    return [_compose(*both) for both in zip(zip(*shown), zip(*pictures), strict=True)]
+    shown = [
+        list(zip([film[step] for step in own], camera.show(film, own), strict=True))
+        for film, own in zip(films, steps, strict=True)
+    ]
+    return [_compose(row) for row in zip(*shown, strict=True)]
 
 
 def gif(frames: Sequence[Image.Image]) -> bytes:
@@ -187,13 +187,13 @@ def _palette(frames: Sequence[Image.Image]) -> Image.Image:
     return montage.quantize(COLOURS, dither=Image.Dither.NONE)
 
 
-def _compose(moments: Sequence[FilmMoment], pictures: Sequence[Image.Image]) -> Image.Image:
+def _compose(shown: Sequence[tuple[FilmMoment, Image.Image]]) -> Image.Image:
     """Put pictures in a row, each with its trial, step and return above it."""
-    height = max(picture.height for picture in pictures)
-    size = (len(moments) * (PANEL + MARGIN) + MARGIN, height + CAPTION + MARGIN)
+    height = max(picture.height for _, picture in shown)
+    size = (len(shown) * (PANEL + MARGIN) + MARGIN, height + CAPTION + MARGIN)
     canvas = Image.new("RGB", size, FLOOR)
     draw = ImageDraw.Draw(canvas)
-    for place, (moment, picture) in enumerate(zip(moments, pictures, strict=True)):
+    for place, (moment, picture) in enumerate(shown):
         left = MARGIN + place * (PANEL + MARGIN)
         draw.text((left, 8), f"trial {moment.trial}", fill=AGENT, font=_font(13))
         earned = f"step {moment.step}   return {moment.total:.1f}".removesuffix(".0")

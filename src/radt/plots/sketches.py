@@ -52,9 +52,7 @@ def draw_sketch(sketch: Sketch, step: int, pixels: int, paid: bool = False) -> I
     return picture.resize((pixels, pixels), Image.Resampling.BOX)
 
 
-def _floor(
-    pen: ImageDraw.ImageDraw, at: Place, height: float, middle: float, half: float
-) -> None:
+def _floor(pen: ImageDraw.ImageDraw, at: Place, height: float, middle: float, half: float) -> None:
     """Draw a floor with marks, so that it can be seen to pass by."""
     low, high = middle - half, middle + half
     marks = np.arange(np.ceil(low / MARK), np.floor(high / MARK) + 1) * MARK
