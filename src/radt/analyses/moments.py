@@ -50,7 +50,8 @@ class Moments:
         """
         apart = (self.chunk.states - self.state[:, None]).flatten(2).double().norm(dim=2)  # [B, S]
         apart = apart.masked_fill(~self.chunk.mask, torch.inf)
-        return apart.eq(apart.amin(dim=1, keepdim=True) if self.continuous else 0.0)
+        wanted = apart.amin(dim=1, keepdim=True) if self.continuous else torch.zeros(1)
+        return torch.eq(apart, wanted)
 
     @property
     def continuous(self) -> bool:
