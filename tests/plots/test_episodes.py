@@ -22,6 +22,7 @@ from radt.plots.episodes import (
     EnvCamera,
     FilmMoment,
     beside_each_other,
+    camera_for,
     film,
     small_gif,
     trials_gif,
@@ -44,7 +45,12 @@ def built(config: RunConfig, run: Run) -> Method:
 
 @pytest.mark.parametrize(
     ("method", "env"),
-    [("replay", "dark-room-10x10"), ("replay", "dark-room-10x10-slip"), ("dt", "dark-room-10x10")],
+    [
+        ("replay", "dark-room-10x10"),
+        ("replay", "dark-room-10x10-slip"),
+        ("dt", "dark-room-10x10"),
+        ("random", "point-robot"),
+    ],
 )
 def test_the_film_shows_what_was_measured(tmp_path: Path, method: str, env: str) -> None:
     run = run_of(method, tmp_path, env)
@@ -56,7 +62,9 @@ def test_the_film_shows_what_was_measured(tmp_path: Path, method: str, env: str)
     agent = Agent(actor, Target(*run.suite.target_return), rule, run.config.seed, tasks=[task])
     env = run.suite.make(task, "rgb_array")
     seed = env_seed(run.config.seed, task)
-    filmed = film(agent, env, 2, seed, {1, 2}, EnvCamera(env))
+    camera = camera_for(run.suite, task, env)
+    assert camera is not None
+    filmed = film(agent, env, 2, seed, {1, 2}, camera)
     assert [moments[-1].total for moments in filmed.values()] == measured.tolist()
     assert [len(moments) for moments in filmed.values()] == [101] * 2
 
