@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, expect
+from playwright.sync_api import Browser, Page, expect
 
 from radt.envs.point_robot import PointRobotSuite
 from radt.envs.suite import SUITES
 from radt.viewer.security import Key
 from tests.viewer.browsing import (
     DESK,
-    FLAGS,
     PATIENCE,
     PHONE,
     full_speed,
@@ -25,13 +24,6 @@ from tests.viewer.browsing import (
 from tests.viewer.serving import serving, write_run
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
-    launched = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-    yield launched
-    launched.close()
 
 
 @pytest.fixture(scope="module")

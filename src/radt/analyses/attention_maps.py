@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -114,47 +115,44 @@ def draw_decision(
     )
     draw_map(panels[1], weights)  # [L, S]
     draw = draw_on_grid if isinstance(done.trials.suite, DrawnSuite) else draw_on_plane
-    draw(panels[[0, 2]], done, chunk, own, weights[-1], step)
+    draw(panels[[0, 2]], done, Shown(chunk, own, weights[-1], step))
     for axes, title in zip(panels[[0, 2]], titles, strict=True):
         axes.set_title(title, loc="left", fontsize=8.5, color=style.INK)
 
 
-def draw_on_grid(
-    panels: NDArray[Any],
-    done: RolledOut,
-    chunk: Trajectory,
-    own: Trajectory,
-    weights: NDArray[Any],
-    step: int,
-) -> None:
-    """Draw the chunk where the decision looks [S], and below it the own trial up to a step."""
+@dataclass(frozen=True)
+class Shown:
+    """A decision that is drawn."""
+
+    chunk: Trajectory  # [S]
+    own: Trajectory  # the trial that it is made in
+    weights: NDArray[Any]  # [S] its attention to the chunk
+    step: int
+
+
+def draw_on_grid(panels: NDArray[Any], done: RolledOut, shown: Shown) -> None:
+    """Draw the chunk, darker where the decision looks, and below it the own trial so far."""
+    chunk, step = shown.chunk, shown.step
     view = done.suite.view(chunk.task, chunk.states[:1], np.zeros(0))
-    path, cells = done.cells(chunk), done.cells(own)[: step + 2]  # [S, 2], [step + 2, 2]
+    path, cells = done.cells(chunk), done.cells(shown.own)[: step + 2]  # [S, 2], [step + 2, 2]
     for axes in panels:
         draw_room(axes, view, "")
-    draw_heat(panels[0], sum_by_cell(path, view, weights))
+    draw_heat(panels[0], sum_by_cell(path, view, shown.weights))
     draw_path(panels[0], path, style.PALE, 1.0)
     draw_path(panels[1], cells[: step + 1], OWN)
     if len(cells) > step + 1:
         draw_move(panels[1], cells[step], cells[step + 1])
 
 
-def draw_on_plane(
-    panels: NDArray[Any],
-    done: RolledOut,
-    chunk: Trajectory,
-    own: Trajectory,
-    weights: NDArray[Any],
-    step: int,
-) -> None:
+def draw_on_plane(panels: NDArray[Any], done: RolledOut, shown: Shown) -> None:
     """Draw the same for robots; what is not sketched stays empty."""
-    there, here = (sketch_of(done.trials.suite, e.task, e.states) for e in (chunk, own))
+    there, here = (sketch_of(done.trials.suite, e.task, e.states) for e in (shown.chunk, shown.own))
     for axes, sketch in zip(panels, (there, here), strict=True):
         draw_ground(axes, sketch)
     if there is None or here is None:
         return
     x, y = there.path.T  # [S] each
-    shades = weights / max(float(weights.max()), 1e-9)
+    shades, step = shown.weights / max(float(shown.weights.max()), 1e-9), shown.step
     panels[0].scatter(x, y, s=9, c=shades, cmap="Blues", vmin=-0.2, zorder=4)
     path = here.path[: step + 2, ::-1]  # (y, x)
     draw_mark(panels[1], (path[0, 0], path[0, 1]), "o", style.PALE, hollow=True)
