@@ -16,20 +16,21 @@ from torch import Tensor
 
 from radt.agent import Agent
 from radt.analyses.attention import (
-    MomentKeeper,
-    Moments,
     analyse_attention,
     attention_shares,
-    draw_decision,
     follow,
     kinds_of,
     on_the_way,
     respond,
     say_response,
 )
+from radt.analyses.attention_maps import draw_decision
+from radt.analyses.moments import MomentKeeper, Moments
 from radt.analyses.shared import record_trials, retrieving
+from radt.envs.suite import SUITES, TaskSuite
 from radt.methods.ra_dt import RADT
 from radt.model.attention import CrossAttention
+from radt.model.heads import action_head
 from radt.plots import style
 from radt.runs.run import RunError
 from radt.trajectory import Batch
@@ -117,7 +118,7 @@ def test_a_good_trial_earns_most_of_what_is_possible() -> None:
     good = kinds_of(toy_trials(1), {})["good"]
     assert good(TASKS[0], optimum)
     assert not good(TASKS[0], 0.7 * optimum)
-    unknown = kinds_of(replace(toy_trials(1), suite=TOY_REACH), {4: 5.0})["good"]
+    unknown = kinds_of(replace(toy_trials(1), suite=TOY_REACH), {4: np.array([0.0, 5.0])})["good"]
     assert unknown(4, 4.0)
     assert not unknown(4, 3.9)
     assert not unknown(5, 0.0)
@@ -134,6 +135,61 @@ def test_a_maze_with_few_goals_has_good_trials_too() -> None:
         assert bad(task, 0.0)
     assert not good(trials.tasks[2], 1.0)  # one of three: neither
     assert not bad(trials.tasks[2], 1.0)
+
+
+def test_without_success_trials_count_from_the_worst_one() -> None:
+    good, bad = kinds_of(
+        replace(toy_trials(1), suite=TOY_REACH), {4: np.array([10.0, 20.0])}
+    ).values()
+    assert good(4, 18.0)
+    assert not good(4, 17.0)
+    assert bad(4, 12.0)
+    assert not bad(4, 13.0)
+
+
+class Reaching:
+    """Does what the chunk did in the first dimension with a chunk, and its opposite without."""
+
+    spaces = TOY_REACH.spaces
+    action_head = action_head(TOY_REACH.spaces.action)
+
+    def decide(self, recent: Batch, chunk: Batch | None) -> Tensor:
+        aimed = torch.zeros(len(recent), self.spaces.action.size)
+        aimed[:, 0] = -1.0 if chunk is None else 1.0
+        return aimed
+
+
+def reaching(task: int) -> Moments:
+    """Stand near to the second step of the chunk, where it went to the end of each dimension."""
+    size, width = TOY_REACH.spaces.action.size, TOY_REACH.spaces.state.shape[0]
+    chunk = replace(
+        batch([(0, 0)] * 3, [0] * 3, [0.0] * 3),
+        states=torch.tensor([0.0, 0.5, 0.9])[None, :, None].expand(1, 3, width),
+        actions=torch.tensor([-1.0, 1.0, -1.0])[None, :, None].expand(1, 3, size),
+    )
+    here = replace(batch([(0, 0)], [0], [0.0]), states=torch.full((1, 1, width), 0.55))
+    facts = (np.array([value]) for value in (task, 1, 0, 0.0, 3.0))
+    return Moments(here, chunk, torch.full((1, size), 0.5), *facts)
+
+
+def test_continuous_actions_are_alike_in_the_dimensions_that_a_task_has() -> None:
+    for task in TOY_REACH.eval_tasks:
+        moments = reaching(task)
+        assert moments.same_state.tolist() == [[False, True, False]]
+        ((_, _, taken, with_chunk, without),) = follow(Reaching(), [moments])  # type: ignore[arg-type]
+        dims = TOY_REACH.spaces.valid_action_dims(task)
+        assert taken == pytest.approx(0.75)
+        assert with_chunk == pytest.approx((1.0 + 0.5 * (dims - 1)) / dims)
+        assert without == pytest.approx((0.0 + 0.5 * (dims - 1)) / dims)
+
+
+@pytest.mark.parametrize("suite", [TOY_REACH, SUITES["point-robot"]])
+def test_attention_is_analysed_without_a_grid(suite: TaskSuite, tmp_path: Path) -> None:
+    trials = replace(toy_trials(2), suite=suite, tasks=suite.eval_tasks[:1])
+    method = build_method("ra-dt", suite.spaces)
+    finding = analyse_attention(method, trials, tmp_path / "attention.png", steps=(1, 3))
+    assert finding.picture.stat().st_size > 0
+    assert json.loads(finding.write().read_text())["attention"]["end"]["steps"] > 0
 
 
 class Twin:

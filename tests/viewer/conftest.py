@@ -14,7 +14,7 @@ from radt.envs.suite import SUITES
 from tests.viewer.serving import SCRIPTED, write_run
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Playwright
+    from playwright.sync_api import Browser, Playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 HOW = "install chromium (as root, `make setup` does), or set RADT_CHROMIUM to a browser"
@@ -53,6 +53,15 @@ def playwright() -> Iterator[Playwright]:
 
     with sync_playwright() as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
+    from tests.viewer.browsing import FLAGS
+
+    launched = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+    yield launched
+    launched.close()
 
 
 @pytest.fixture(scope="session")

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, expect
+from playwright.sync_api import Browser, Page, expect
 
 from radt.memory.loop_erasure import loop_erased_trial
 from radt.trajectory import Trajectory
 from radt.viewer.security import Key
 from tests.viewer.browsing import (
     DESK,
-    FLAGS,
     PATIENCE,
     PHONE,
     click_cell,
@@ -30,13 +29,6 @@ from tests.viewer.browsing import (
 from tests.viewer.serving import IMAGE, SCRIPT, serving
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
-    launched = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-    yield launched
-    launched.close()
 
 
 @pytest.fixture(scope="module")

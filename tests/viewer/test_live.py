@@ -13,16 +13,9 @@ from hypothesis import strategies as st
 
 from radt.icl import env_seed
 from radt.loading import Loaded, load
+from radt.viewer.conversation import MOST_AT_ONCE, MOST_CHARACTERS, Conversation
 from radt.viewer.library import Library
-from radt.viewer.live import (
-    MOST_AT_ONCE,
-    MOST_CHARACTERS,
-    MOST_STEPS,
-    Conversation,
-    LiveRun,
-    Settings,
-    bounds,
-)
+from radt.viewer.live import MOST_STEPS, LiveRun, Settings, bounds
 from tests.viewer.serving import SCRIPTED
 
 SOURCE = "shipped-dark-room-10x10"

@@ -9,7 +9,7 @@ import pytest
 
 from radt.envs.dark_room import PICKED, goal_cells_of, pick, pickable
 from radt.envs.suite import SUITES, TaskSuite
-from radt.viewer.scene import Scene, action_names
+from radt.viewer.scene import action_names, scene_of
 from tests.toys import TOY_GRID, TOY_IMAGE, TOY_REACH, TOYS, roll
 
 
@@ -17,16 +17,24 @@ from tests.toys import TOY_GRID, TOY_IMAGE, TOY_REACH, TOYS, roll
 def test_every_suite_can_be_shown(suite: TaskSuite) -> None:
     task = suite.eval_tasks[0]
     episode = roll(suite, task, episode=0, seed=0)
-    scene = Scene(suite, task)
+    scene = scene_of(suite, task)
     ground = scene.ground(episode.states[0])
-    cells = scene.cells(episode.states, episode.rewards)
+    frames = scene.frames(episode.states, episode.rewards, start=0)
+    cells = frames["cells"]
     assert len(cells) == len(episode)
+    if "size" in ground:
+        bodies = np.array(frames["bodies"])
+        assert bodies.shape == (len(episode), len(ground["radii"]), 4)
+        assert len(ground["kinds"]) == len(ground["radii"])
+        later = scene.frames(episode.states, episode.rewards, start=len(episode) - 2)
+        assert later["bodies"] == frames["bodies"][-2:]
+        assert later["centres"] == frames["centres"][-2:]
     if ground["kind"] == "grid":
         rows, columns = np.array(cells).T
         assert 0 <= rows.min() <= rows.max() < ground["height"]
         assert 0 <= columns.min() <= columns.max() < ground["width"]
         assert not {tuple(wall) for wall in ground["walls"]} & {tuple(cell) for cell in cells}
-    assert len(action_names(suite, task)) in (0, suite.spaces.action.size)
+    assert 0 < len(action_names(suite, task)) <= suite.spaces.action.size
 
 
 def test_a_grid_that_does_not_draw_itself_is_shown_from_its_coordinates() -> None:
@@ -34,31 +42,32 @@ def test_a_grid_that_does_not_draw_itself_is_shown_from_its_coordinates() -> Non
         name, spaces = "undrawn", TOY_GRID.spaces
 
     undrawn: Any = Undrawn()
-    scene = Scene(undrawn, 0)
+    scene = scene_of(undrawn, 0)
     states = np.array([[0, 0], [0, 1]])
     assert scene.ground(states[0]) == {"kind": "grid", "width": 4, "height": 3, "walls": []}
-    assert scene.cells(states, np.zeros(2)) == [[0.0, 0.0], [0.0, 1.0]]
-    assert scene.marks(states, np.zeros(2), 0) == []
+    frames = scene.frames(states, np.zeros(2), start=0)
+    assert frames == {"cells": [[0.0, 0.0], [0.0, 1.0]], "marks": []}
 
 
 def test_other_states_are_points_in_a_plane_or_nothing() -> None:
     reach = roll(TOY_REACH, 4, 0, 0)
-    scene = Scene(TOY_REACH, 4)
+    scene = scene_of(TOY_REACH, 4)
     assert scene.ground(reach.states[0])["kind"] == "plane"
     np.testing.assert_allclose(
-        scene.cells(reach.states, reach.rewards), reach.states[:, :2], atol=1e-4
+        scene.frames(reach.states, reach.rewards, 0)["cells"], reach.states[:, :2], atol=1e-3
     )
-    assert Scene(TOY_IMAGE, 4).ground(roll(TOY_IMAGE, 4, 0, 0).states[0]) == {"kind": "none"}
+    assert scene_of(TOY_IMAGE, 4).ground(roll(TOY_IMAGE, 4, 0, 0).states[0]) == {"kind": "none"}
 
 
 def test_marks_change_where_a_key_is_taken() -> None:
     suite = pick(SUITES["dark-key-door-10x10"], {"goal": (0, 3), "key": (0, 1)})
     states = np.array([[0, 0], [0, 1], [0, 2], [0, 3]])
-    scene, rewards = Scene(suite, PICKED), np.array([1.0, 0.0, 1.0, 1.0])
-    marks = scene.marks(states, rewards, start=0)
+    scene, rewards = scene_of(suite, PICKED), np.array([1.0, 0.0, 1.0, 1.0])
+    frames = scene.frames(states, rewards, start=0)
+    marks = frames["marks"]
     assert [(mark["step"], mark["marks"]["key"]) for mark in marks] == [(0, [0, 1]), (1, None)]
-    assert scene.cells(states, rewards) == states.tolist()
-    later = scene.marks(states, rewards, start=2)
+    assert frames["cells"] == states.tolist()
+    later = scene.frames(states, rewards, start=2)["marks"]
     assert [(mark["step"], mark["marks"]["key"]) for mark in later] == [(2, None)]
 
 

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from radt.runs.trace import read_contents, read_trial
+from radt.viewer.conversation import Conversation
 from radt.viewer.library import Library
-from radt.viewer.live import Conversation
 from radt.viewer.security import Key
 from radt.viewer.server import MOST_LIVE, STATIC, Rooms, build_app, listen
 from tests.viewer.serving import SCRIPT, SCRIPTED

@@ -19,7 +19,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from radt.agent import Agent
-from radt.envs.render import Cell, GridView
+from radt.envs.render import GridView
 from radt.envs.suite import DrawnSuite, success_threshold
 from radt.files import atomic_write
 from radt.icl import Observer
@@ -82,11 +82,12 @@ def mean_by(task: NDArray[Any], values: NDArray[np.float64]) -> list[float]:
     return [float(values[task == one].mean()) for one in np.unique(task)]
 
 
-def percent(interval: Interval | None) -> str:
+def percent(interval: Interval | None, digits: int = 0) -> str:
     """Write a share with its interval, in percent."""
     if interval is None:
         return "-"
-    return f"{interval.mean:.0%} [{interval.low:.0%}, {interval.high:.0%}]"
+    mean, low, high = (f"{x:.{digits}%}" for x in (interval.mean, interval.low, interval.high))
+    return f"{mean} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -222,15 +223,18 @@ def draw_room(axes: Axes, view: GridView, title: str) -> None:
         side.set(color=WALL, linewidth=0.8)
     for row, column in view.walls:
         axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, color=WALL, linewidth=0))
-    _mark(axes, view.start, "o", PALE, hollow=True)
-    _mark(axes, view.goal, "D", GOAL)
+    draw_mark(axes, view.start, "o", PALE, hollow=True)
+    draw_mark(axes, view.goal, "D", GOAL)
     for goal in view.other_goals:
-        _mark(axes, goal, "D", GOAL, hollow=True)
+        draw_mark(axes, goal, "D", GOAL, hollow=True)
     if view.key is not None:
-        _mark(axes, view.key, "s", GOAL, hollow=True)
+        draw_mark(axes, view.key, "s", GOAL, hollow=True)
 
 
-def _mark(axes: Axes, cell: Cell, sign: str, colour: str, hollow: bool = False) -> None:
+def draw_mark(
+    axes: Axes, cell: tuple[float, float], sign: str, colour: str, hollow: bool = False
+) -> None:
+    """Draw a sign at a place (row, column)."""
     face, (row, column) = "none" if hollow else colour, cell
     look: dict[str, Any] = {
         "markerfacecolor": face,
@@ -246,7 +250,7 @@ def draw_heat(axes: Axes, amount: NDArray[np.float64]) -> None:
     axes.imshow(shown, cmap="Blues", norm=Normalize(-0.25 * top, top), zorder=1)
 
 
-def draw_path(axes: Axes, path: NDArray[np.int64], colour: str, width: float = 1.4) -> None:
+def draw_path(axes: Axes, path: NDArray[Any], colour: str, width: float = 1.4) -> None:
     """Draw the cells (row, column) that were passed, in order, and where they end."""
     rows, columns = path.T
     axes.plot(columns, rows, color=colour, linewidth=width, solid_joinstyle="round", zorder=3)

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
-from radt.envs import robot_recipes
+from radt.envs import dm_poses, robot_recipes
 from radt.envs.control import ControlEnv, Floats, check_tasks
 from radt.envs.pools import PoolSuite, PoolVec, pool_name
 from radt.envs.reference_scores import DM_CONTROL
+from radt.envs.sketch import Sketch
 from radt.envs.suite import Recipe
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
@@ -125,3 +127,19 @@ class DMControlSuite(PoolSuite):
     ) -> DMControlVec:
         """Build all `tasks` as one vector environment, one slot each."""
         return DMControlVec(tasks, autoreset_mode)
+
+    def sketch(self, task: int, states: Floats) -> Sketch:
+        """Draw the robot of a task."""
+        return dm_poses.drawn(*_observed(task, states))
+
+    def photographs(
+        self, task: int, states: Floats, steps: Sequence[int], pixels: int
+    ) -> NDArray[np.uint8] | None:
+        """Let `mujoco` show the robot after some steps."""
+        return dm_poses.photographed(*_observed(task, states), steps, pixels)
+
+
+def _observed(task: int, states: Floats) -> tuple[str, dict[str, Floats]]:
+    """Name the robot of a task, and take its states apart, [T, width] each."""
+    robot, _, _ = NAMES[task].partition("-")
+    return robot, {kind: states[:, at : at + WIDTHS[kind]] for kind, at in PLACES.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -19,11 +19,13 @@ from radt.envs import robot_recipes
 from radt.envs.control import ControlEnv, Floats, check_tasks
 from radt.envs.pools import PoolSuite, PoolVec, module, pool_name
 from radt.envs.reference_scores import META_WORLD
+from radt.envs.sketch import BodyKind, Sketch
 from radt.envs.suite import Recipe
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON, WIDTH = 200, 39
-GOAL = slice(36, 39)  # of an observation: masked
+HAND, GRIP, OBJECTS = slice(0, 3), 3, (slice(4, 7), slice(11, 14))  # of an observation
+GOAL = slice(36, 39)  # masked
 ML5 = ("bin-picking", "box-close", "hand-insert", "door-lock", "door-unlock")
 ML45 = tuple(name for name in sorted(META_WORLD) if name not in ML5)
 NAMES = (*ML45, *ML5)  # a task is a place here
@@ -35,6 +37,10 @@ SPACES = TaskSpaces(
     return_scale=200.0,  # the authors'
     reward_scale=200.0,
 )
+
+Part = tuple[BodyKind, float, Floats, Floats]  # a body: how thick, from where to where, [T, 3]
+SIDE, UP = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
+TABLE = ((-0.5, 0.35), (0.5, 0.35), (0.5, 0.95), (-0.5, 0.95))  # corners that are drawn
 
 
 class MetaWorldVec(PoolVec):
@@ -92,6 +98,7 @@ class MetaWorldSuite(PoolSuite):
     """ML45 to learn from, ML5 to be tested on."""
 
     names, pools, reference = NAMES, POOLS, META_WORLD
+    action_names: ClassVar = ("x", "y", "z", "grip")
 
     name: str = "meta-world"
     same_start: bool = True  # every trial of a task begins alike
@@ -119,3 +126,30 @@ class MetaWorldSuite(PoolSuite):
     ) -> MetaWorldVec:
         """Build all `tasks` as one vector environment, one slot each."""
         return MetaWorldVec(tasks, autoreset_mode, same_start=self.same_start)
+
+    def sketch(self, task: int, states: Floats) -> Sketch:
+        """Draw hand and objects over the table, each with a line down to it."""
+        hand, grip = states[:, HAND].astype(np.float64), states[:, GRIP]  # [T, 3], [T]
+        objects = [states[:, own] for own in OBJECTS if states[:, own].any()]
+        corners = [np.broadcast_to((*corner, 0.0), hand.shape) for corner in TABLE]
+        parts: list[Part] = [
+            *(("ground", 0.003, corners[n - 1], corners[n]) for n in range(len(corners))),
+            *(("ground", 0.004, place, place * (1.0 - UP)) for place in (hand, *objects)),
+            *(("object", 0.025, place, place) for place in objects),
+            ("robot", 0.025, hand + 0.09 * UP, hand + 0.17 * UP),
+            ("robot", 0.015, hand + 0.09 * UP - 0.05 * SIDE, hand + 0.09 * UP + 0.05 * SIDE),
+        ]
+        for side in (-1.0, 1.0):
+            finger = hand + np.outer(side * (0.012 + 0.04 * grip), SIDE)
+            parts.append(("robot", 0.012, finger, finger + 0.09 * UP))
+        kinds, radii, starts, ends = zip(*parts, strict=True)
+        bodies = [_seen_aslant(np.stack(at, axis=1)) for at in (starts, ends)]  # [T, n, 2] each
+        centre = np.tile((0.0, 0.17), (len(states), 1))
+        path = _seen_aslant(hand)
+        return Sketch(path, np.concatenate(bodies, axis=2), radii, kinds, centre, size=1.2)
+
+
+def _seen_aslant(places: Floats) -> Floats:
+    """Look at the table from the front and above, [..., 3] -> [..., 2]."""
+    right, away, up = np.moveaxis(np.asarray(places, np.float64), -1, 0)
+    return np.stack([right + 0.25 * (away - 0.65), up + 0.5 * (away - 0.65)], axis=-1)

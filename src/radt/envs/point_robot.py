@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from radt.envs.control import ControlEnv, ControlVec, Floats, Infos, Slots, check_tasks
 from radt.envs.hidden_goal import HORIZON, NOISE, HiddenGoalSuite, hidden_spaces, split_goals
+from radt.envs.sketch import Sketch, discs
 from radt.spaces import TaskSpaces
 
 STEP = 0.1  # the longest step along each axis, on a plane from -1 to 1
@@ -97,6 +98,8 @@ class PointRobot(ControlEnv):
 class PointRobotSuite(HiddenGoalSuite):
     """A plane with goals."""
 
+    action_names: ClassVar = ("x", "y")
+
     @cached_property
     def spaces(self) -> TaskSpaces:
         """What a model needs to know of these tasks."""
@@ -125,3 +128,12 @@ class PointRobotSuite(HiddenGoalSuite):
     ) -> NDArray[np.float32]:
         """Go straight to the goal from each state of an episode, [T, 2]."""
         return np.asarray(best_actions(states, goals()[task]))
+
+    def sketch(self, task: int, states: NDArray[Any]) -> Sketch:
+        """Draw the plane with the point and its goal."""
+        places = states[:, :2].astype(np.float64)
+        goal = np.broadcast_to(goals()[task], places.shape)
+        bodies = discs(np.stack([goal, places], axis=1))
+        return Sketch(
+            places, bodies, (RADIUS, 0.035), ("goal", "robot"), np.zeros_like(places), size=2.1
+        )

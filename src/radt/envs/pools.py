@@ -150,7 +150,7 @@ def module(name: str) -> Any:
     """Import a package of the extra `control`."""
     try:
         return importlib.import_module(name)
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:  # so fails mujoco where its library is missing
         raise MissingError(
             f"Meta-World and DMControl need {name.split('.')[0]} ({error}): make setup in a "
             "checkout, else pip install 'radt[control]'"

@@ -15,6 +15,7 @@ What else it can say of itself has defaults, so that a suite is as short as its 
 |                |            | recorded return of the task, of unseen ones the mean of these  |
 | `for_data`     | itself     | the suite that data are collected in, if episodes begin        |
 |                |            | otherwise there                                                |
+| `action_names` | numbers    | what the actions, or the dimensions of one, are called         |
 
 Whether a trial can succeed, and from which return on, is `spaces.solved_above`.
 """
@@ -26,9 +27,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import gymnasium as gym
+import numpy as np
 from numpy.typing import NDArray
 
 from radt.envs.render import GridView
+from radt.envs.sketch import Sketch
+from radt.errors import MissingError
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
 
@@ -182,6 +186,35 @@ class DrawnSuite(TaskSuite, Protocol):
 
     def view(self, task: int, states: NDArray[Any], rewards: NDArray[Any]) -> GridView:
         """Describe an episode so far: its states, the present one last, and the rewards between."""
+
+
+@runtime_checkable
+class SketchedSuite(TaskSuite, Protocol):
+    """A family of tasks whose states show where bodies are."""
+
+    def sketch(self, task: int, states: NDArray[Any]) -> Sketch:
+        """Draw consecutive states of an episode, [T, width]."""
+
+
+def sketch_of(suite: TaskSuite, task: int, states: NDArray[Any] | None = None) -> Sketch | None:
+    """Draw states, or one of zeros; None where a suite cannot, or lacks a package for it."""
+    if not isinstance(suite, SketchedSuite):
+        return None
+    some = np.zeros((1, *suite.spaces.state.shape), np.float32) if states is None else states
+    try:
+        return suite.sketch(task, some)
+    except MissingError:
+        return None
+
+
+@runtime_checkable
+class PhotographedSuite(SketchedSuite, Protocol):
+    """A family of tasks that a renderer shows, where one is installed."""
+
+    def photographs(
+        self, task: int, states: NDArray[Any], steps: Sequence[int], pixels: int
+    ) -> NDArray[np.uint8] | None:
+        """Show some of an episode's states as [steps, pixels, pixels, 3]; None: no renderer."""
 
 
 @runtime_checkable

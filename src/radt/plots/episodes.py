@@ -6,44 +6,113 @@ evaluation, so what is shown is what was measured.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import matplotlib
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from radt.agent import Agent
 from radt.envs.render import AGENT, FLOOR, START, GridView, draw_grid
+from radt.envs.suite import PhotographedSuite, SketchedSuite, TaskSuite, sketch_of
 from radt.files import atomic_write
 from radt.icl import env_seed
 from radt.methods import Method
+from radt.plots.sketches import draw_sketch
 from radt.runs.run import Run, target_of
 
 PANEL, MARGIN, CAPTION = 240, 12, 30  # pixels
-MOST_FRAMES = 60
+MOST_FRAMES, FEWEST_FRAMES = 60, 8
+MOST_BYTES = 300_000  # of a film, if fewer frames make that possible
 FRAME_MS, LAST_MS = 90, 2500
 COLOURS = 128
 
 
 @dataclass(frozen=True)
 class FilmMoment:
-    """How a task looks after some steps of a trial."""
+    """What was seen of a task after some steps of a trial."""
 
     trial: int  # from 1
     step: int
     total: float  # return so far
-    picture: Image.Image
+    seen: Any  # a picture, or a state to be drawn
+
+
+class Camera(Protocol):
+    """Sees every moment of a trial, and shows some of them later."""
+
+    def see(self, obs: NDArray[Any]) -> Any:
+        """Keep what is seen now."""
+
+    def show(self, film: Sequence[FilmMoment], steps: Sequence[int]) -> list[Image.Image]:
+        """Return how the task looks after some steps of a trial."""
+
+
+@dataclass(frozen=True)
+class EnvCamera:
+    """Takes pictures of an environment that draws itself."""
+
+    env: gym.Env[Any, Any]
+
+    def see(self, obs: NDArray[Any]) -> Image.Image:
+        """Draw a grid world cell by cell, and anything else as it draws itself."""
+        view = getattr(self.env.unwrapped, "view", None)
+        seen = view() if callable(view) else None
+        pixels = draw_grid(seen, PANEL) if isinstance(seen, GridView) else self.env.render()
+        picture = Image.fromarray(np.asarray(pixels, dtype=np.uint8))
+        picture.thumbnail((PANEL, PANEL))
+        return picture
+
+    def show(self, film: Sequence[FilmMoment], steps: Sequence[int]) -> list[Image.Image]:
+        """Return pictures as they were taken."""
+        return [film[step].seen for step in steps]
+
+
+@dataclass(frozen=True)
+class StateCamera:
+    """Keeps states, and draws them as their suite photographs or sketches them."""
+
+    suite: SketchedSuite
+    task: int
+
+    def see(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Keep the state."""
+        return np.array(obs)
+
+    def show(self, film: Sequence[FilmMoment], steps: Sequence[int]) -> list[Image.Image]:
+        """Draw states; a robot that was just paid is green where a reward means success."""
+        states = np.stack([moment.seen for moment in film])  # [T, width]
+        if isinstance(self.suite, PhotographedSuite):
+            photos = self.suite.photographs(self.task, states, steps, PANEL)
+            if photos is not None:
+                return [Image.fromarray(photo) for photo in photos]
+        paid = np.diff([moment.total for moment in film], prepend=0.0) > 0  # [T]
+        paid &= self.suite.spaces.solved_above is not None
+        sketch = self.suite.sketch(self.task, states)
+        return [draw_sketch(sketch, step, PANEL, bool(paid[step])) for step in steps]
+
+
+def camera_for(suite: TaskSuite, task: int, env: gym.Env[Any, Any]) -> Camera | None:
+    """Choose how a task is filmed; None where it cannot be drawn."""
+    if env.unwrapped.render_mode == "rgb_array":
+        return EnvCamera(env)
+    if isinstance(suite, SketchedSuite) and sketch_of(suite, task) is not None:
+        return StateCamera(suite, task)
+    return None
 
 
 def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
-    """Show the first and the last trial of a task; None where the environment cannot be drawn."""
+    """Show the first and the last trial of a task; None where the task cannot be drawn."""
     env = run.suite.make(task, render_mode="rgb_array")
-    if env.unwrapped.render_mode != "rgb_array":
+    camera = camera_for(run.suite, task, env)
+    if camera is None:
         return None
     config = run.config
     agent = Agent(method, target_of(run), config.evaluate.rule, config.seed, tasks=[task])
@@ -51,19 +120,19 @@ def trials_gif(run: Run, method: Method, task: int, path: Path) -> Path | None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # one slot at a time is too little work to share
     try:
-        filmed = film(agent, env, last, env_seed(config.seed, task), {1, last})
+        filmed = film(agent, env, last, env_seed(config.seed, task), {1, last}, camera)
+        content = small_gif(list(filmed.values()), camera)
     finally:
         torch.set_num_threads(threads)
         env.close()
-    frames = beside_each_other(list(filmed.values()))
-    atomic_write(path, lambda file: save_gif(frames, file))
+    atomic_write(path, content)
     return path
 
 
 def film(
-    agent: Agent, env: gym.Env[Any, Any], trials: int, seed: int, watched: set[int]
+    agent: Agent, env: gym.Env[Any, Any], trials: int, seed: int, watched: set[int], camera: Camera
 ) -> dict[int, list[FilmMoment]]:
-    """Roll out the trials of one task (Algorithm 1) and keep pictures of the watched ones."""
+    """Roll out the trials of one task (Algorithm 1) and keep what is seen of the watched ones."""
     agent.start_task()
     films: dict[int, list[FilmMoment]] = {trial: [] for trial in sorted(watched)}
     for trial in range(1, trials + 1):
@@ -71,41 +140,44 @@ def film(
         step, total, over = 0, 0.0, False
         while not over:
             if trial in films:
-                films[trial].append(FilmMoment(trial, step, total, take_picture(env)))
+                films[trial].append(FilmMoment(trial, step, total, camera.see(obs)))
             obs, reward, terminated, truncated, _ = env.step(agent.act(obs))
             agent.observe(float(reward), terminated, truncated)
             step, total, over = step + 1, total + float(reward), terminated or truncated
         if trial in films:
-            films[trial].append(FilmMoment(trial, step, total, take_picture(env)))
+            films[trial].append(FilmMoment(trial, step, total, camera.see(obs)))
     return films
 
 
-def take_picture(env: gym.Env[Any, Any]) -> Image.Image:
-    """Draw a grid world cell by cell, and anything else as it draws itself."""
-    view = getattr(env.unwrapped, "view", None)
-    seen = view() if callable(view) else None
-    pixels = draw_grid(seen, PANEL) if isinstance(seen, GridView) else env.render()
-    picture = Image.fromarray(np.asarray(pixels, dtype=np.uint8))
-    picture.thumbnail((PANEL, PANEL))
-    return picture
+def small_gif(films: Sequence[Sequence[FilmMoment]], camera: Camera) -> bytes:
+    """Make a moving picture, of fewer frames where it would be too large."""
+    frames = beside_each_other(films, camera)
+    while len(content := gif(frames)) > MOST_BYTES and len(frames) > FEWEST_FRAMES:
+        frames = [*frames[:-1:2], frames[-1]]
+    return content
 
 
-def beside_each_other(films: Sequence[Sequence[FilmMoment]]) -> list[Image.Image]:
+def beside_each_other(films: Sequence[Sequence[FilmMoment]], camera: Camera) -> list[Image.Image]:
     """Run films beside each other, skipping steps of long ones; short ones wait at their end."""
     length = max(len(film) for film in films)
-    count = min(length, MOST_FRAMES)
-    moments = np.linspace(0, length - 1, count).round().astype(int).tolist()
-    return [_compose([film[min(at, len(film) - 1)] for film in films]) for at in moments]
+    moments = np.linspace(0, length - 1, min(length, MOST_FRAMES)).round().astype(int)
+    steps = [np.minimum(moments, len(film) - 1).tolist() for film in films]
+    shown = [
+        list(zip([film[step] for step in own], camera.show(film, own), strict=True))
+        for film, own in zip(films, steps, strict=True)
+    ]
+    return [_compose(row) for row in zip(*shown, strict=True)]
 
 
-def save_gif(frames: Sequence[Image.Image], file: Path) -> None:
+def gif(frames: Sequence[Image.Image]) -> bytes:
     """Write frames with one small palette for all, and hold the last one."""
-    palette = _palette(frames)
+    palette, written = _palette(frames), io.BytesIO()
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     durations = [FRAME_MS] * (len(small) - 1) + [LAST_MS]
     small[0].save(
-        file, format="GIF", save_all=True, append_images=small[1:], duration=durations, loop=0
+        written, format="GIF", save_all=True, append_images=small[1:], duration=durations, loop=0
     )
+    return written.getvalue()
 
 
 def _palette(frames: Sequence[Image.Image]) -> Image.Image:
@@ -115,19 +187,19 @@ def _palette(frames: Sequence[Image.Image]) -> Image.Image:
     return montage.quantize(COLOURS, dither=Image.Dither.NONE)
 
 
-def _compose(moments: Sequence[FilmMoment]) -> Image.Image:
+def _compose(shown: Sequence[tuple[FilmMoment, Image.Image]]) -> Image.Image:
     """Put pictures in a row, each with its trial, step and return above it."""
-    height = max(moment.picture.height for moment in moments)
-    size = (len(moments) * (PANEL + MARGIN) + MARGIN, height + CAPTION + MARGIN)
+    height = max(picture.height for _, picture in shown)
+    size = (len(shown) * (PANEL + MARGIN) + MARGIN, height + CAPTION + MARGIN)
     canvas = Image.new("RGB", size, FLOOR)
     draw = ImageDraw.Draw(canvas)
-    for place, moment in enumerate(moments):
+    for place, (moment, picture) in enumerate(shown):
         left = MARGIN + place * (PANEL + MARGIN)
         draw.text((left, 8), f"trial {moment.trial}", fill=AGENT, font=_font(13))
-        earned = f"step {moment.step}   return {moment.total:g}"
-        right = left + moment.picture.width
+        earned = f"step {moment.step}   return {moment.total:.1f}".removesuffix(".0")
+        right = left + picture.width
         draw.text((right, 9), earned, fill=START, font=_font(12), anchor="ra")
-        canvas.paste(moment.picture, (left, CAPTION))
+        canvas.paste(picture, (left, CAPTION))
     return canvas
 
 

@@ -22,7 +22,7 @@ from radt.loading import WEIGHTS, Loaded, load, shipped
 from radt.registry import UnknownNameError
 from radt.runs.run import CHECKPOINT
 from radt.runs.trace import Contents, TraceError, read_contents, read_trial
-from radt.viewer.scene import Scene, action_names
+from radt.viewer.scene import action_names, scene_of
 
 DEEPEST, MOST_FOLDERS = 4, 2000
 TRACE = "trace.jsonl"  # how the names of traces end
@@ -166,7 +166,7 @@ def open_trace(path: Path) -> dict[str, Any]:
         "env": contents.env,
         "method": contents.method,
         "cut": contents.cut,
-        "actions": action_names(suite, contents.tasks[0]),
+        "continuous": suite.spaces.action.kind == "continuous",
         "horizon": suite.spaces.horizon,
         "solved_above": suite.spaces.solved_above,
         "tasks": [_task(contents, suite, task) for task in contents.tasks],
@@ -179,15 +179,14 @@ def open_trial(path: Path, task: int, trial: int) -> dict[str, Any]:
     place = contents.trials.get((task, trial))
     if place is None:
         raise UnknownNameError("trial", f"{trial} of task {task}", [])
-    line, scene = read_trial(path, place), Scene(SUITES[contents.env], task)
+    line, scene = read_trial(path, place), scene_of(SUITES[contents.env], task)
     try:
         states, rewards = np.array(line["states"]), np.array(line["rewards"], np.float32)
         return {
             "trial": trial,
             "start": 0,
             "ground": scene.ground(states[0]),
-            "cells": scene.cells(states, rewards),
-            "marks": scene.marks(states, rewards, start=0),
+            **scene.frames(states, rewards, start=0),
             **{name: line[name] for name in COLUMNS},
         }
     except (KeyError, IndexError, TypeError) as error:
@@ -204,6 +203,7 @@ def _task(contents: Contents, suite: TaskSuite, task: int) -> dict[str, Any]:
     return {
         "task": task,
         "says": suite.describe(task),
+        "actions": action_names(suite, task),
         "trained": task in suite.train_tasks,
         "optimum": suite.optimal_return(task),
         "trials": [place.trial for place in places],

@@ -24,8 +24,8 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from radt.viewer.conversation import Conversation
 from radt.viewer.library import Library, open_trace, open_trial
-from radt.viewer.live import Conversation
 from radt.viewer.security import Guard, Key
 
 STATIC = Path(__file__).parent / "static"

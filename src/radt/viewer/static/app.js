@@ -111,11 +111,11 @@ async function startLive(choice, asking = false) {
   byId("knobs").hidden = false;
   byId("invite").hidden = !waiting;
   byId("loading").hidden = true;
-  document.querySelector(".legend .key").hidden = !info.pick.includes("key");
+  explain(info.ground, info.pick.includes("key"));
   knobs.begin(info.settings, info.bounds);
   stage.unseen = waiting ? unseenCells(info) : null;
-  const goal = waiting ? null : seen(info.trained);
-  introduce({ method: info.method, tasks: info.env, goal, seed: info.seed });
+  const task = waiting ? null : seen(info.trained);
+  introduce({ method: info.method, tasks: info.env, task, seed: info.seed });
   begin(info.actions, info.optimum, waiting ? "Pick a goal for the agent" : info.description);
   const picks = info.pick.includes("key") ? "a cell for it, then one for the key" : "a cell";
   const dots = stage.unseen ? " Dots mark those it was never trained on." : "";
@@ -137,7 +137,7 @@ function unseenCells({ ground, learned, pick }) {
 }
 
 function taskOption({ task, says, trained }) {
-  return [String(task), `${task}: ${says}`, trained ? "Goals it was trained on" : "Goals never seen"];
+  return [String(task), `${task}: ${says}`, trained ? "Trained on" : "Never seen in training"];
 }
 
 async function openTrace(source, place) {
@@ -155,12 +155,25 @@ async function openTrace(source, place) {
 
 async function chooseTask(task) {
   const chosen = await mode.choose(task);
-  stage.show(mode.ground, mode.info.actions);
-  introduce({ method: mode.info.method, tasks: mode.info.env, goal: seen(chosen.trained) });
-  begin(mode.info.actions, chosen.optimum, chosen.says);
+  stage.show(mode.ground, chosen.actions);
+  explain(mode.ground, false);
+  introduce({ method: mode.info.method, tasks: mode.info.env, task: seen(chosen.trained) });
+  begin(chosen.actions, chosen.optimum, chosen.says);
 }
 
-// Name the agent, and say honestly whether it was trained on this very goal.
+// Show in the legend what there is to see.
+function explain(ground, withKey) {
+  const plane = ground.kind === "plane";
+  const kinds = plane ? (ground.kinds ?? []) : ["goal"];
+  const entry = (name) => document.querySelector(`.legend .${name}`);
+  entry("key").hidden = !withKey;
+  entry("object").hidden = !kinds.includes("object");
+  entry("goal").hidden = !kinds.includes("goal");
+  entry("goal").textContent = plane ? "goal" : "goal, hidden from it";
+  entry("agent").textContent = plane ? "robot" : "agent";
+}
+
+// Name the agent, and say honestly whether it was trained on this very task.
 function introduce(facts) {
   const words = Object.entries(facts).filter(([, value]) => value !== null && value !== undefined);
   byId("who").replaceChildren(

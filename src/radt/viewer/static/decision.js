@@ -1,6 +1,7 @@
-// How likely each action is in the state that is shown, and which one was taken.
+// How likely each action is in the state that is shown, and which one was taken; or how far each
+// dimension of a continuous action goes.
 
-import { byId, element, percent, say } from "./dom.js";
+import { byId, element, number, percent, say } from "./dom.js";
 
 const SIGNS = {
   up: "↑", north: "↑", down: "↓", south: "↓", left: "←", west: "←", right: "→", east: "→",
@@ -13,8 +14,10 @@ export class Decision {
     this.rows = [];
   }
 
-  begin(actions) {
+  begin({ actions, continuous }) {
     this.actions = actions;
+    this.continuous = continuous;
+    this.list.classList.toggle("signed", continuous);
     this.rows = actions.map((name) => {
       const bar = element("span", { className: "bar" });
       const share = element("span", { className: "share" });
@@ -25,23 +28,34 @@ export class Decision {
     this.list.replaceChildren(...this.rows.map(({ row }) => row));
   }
 
-  show(moment) {
-    const { trial, step, probabilities } = moment;
+  show({ trial, step, probabilities }) {
     const taken = trial.actions[step];
-    this.rows.forEach(({ row, bar, share }, action) => {
-      const probability = probabilities?.[action] ?? 0;
-      bar.style.width = `${100 * probability}%`;
-      share.textContent = percent(probability);
-      row.classList.toggle("taken", action === taken);
+    this.rows.forEach((row, action) => {
+      if (this.continuous) this.showPart(row, taken[action]);
+      else this.showChoice(row, probabilities?.[action] ?? 0, action === taken);
     });
-    say("decision-says", this.words(moment, taken));
+    say("decision-says", this.words(trial.rewards[step], taken));
   }
 
-  words({ probabilities, trial, step }, taken) {
-    if (Array.isArray(taken)) return `action ${taken.map((part) => part.toFixed(2)).join(", ")}`;
-    const name = this.actions[taken] ?? String(taken);
-    const earns = trial.rewards[step] > 0 ? ", which pays" : "";
-    return probabilities ? `takes “${name}”${earns}` : `takes “${name}”`;
+  showChoice({ row, bar, share }, probability, taken) {
+    bar.style.width = `${100 * probability}%`;
+    share.textContent = percent(probability);
+    row.classList.toggle("taken", taken);
+  }
+
+  // One dimension of an action, from -1 to 1: its bar grows from the middle.
+  showPart({ row, bar, share }, value) {
+    const part = Math.min(Math.max(value, -1), 1);
+    bar.style.left = `${50 + 50 * Math.min(part, 0)}%`;
+    bar.style.width = `${50 * Math.abs(part)}%`;
+    share.textContent = value.toFixed(2).replace("-", "−");
+    row.classList.add("taken");
+  }
+
+  words(reward, taken) {
+    if (this.continuous) return `earns ${number(reward)}`;
+    const earns = reward > 0 ? ", which pays" : "";
+    return `takes “${this.actions[taken] ?? taken}”${earns}`;
   }
 
   clear() {

@@ -7,6 +7,8 @@ export class Trial {
     this.withoutLoops = Boolean(entries.without_loops); // how it remembers
     this.rows = [];
     this.columns = [];
+    this.bodies = []; // of a robot, and where the camera is
+    this.centres = [];
     this.actions = [];
     this.rewards = [];
     this.earned = [0]; // before each step
@@ -31,6 +33,8 @@ export class Trial {
       this.rows.push(row);
       this.columns.push(column);
     }
+    this.bodies.push(...(part.bodies ?? []));
+    this.centres.push(...(part.centres ?? []));
     this.actions.push(...part.actions);
     this.probabilities.push(...part.probabilities);
     this.attention.push(...part.attention);

@@ -24,7 +24,7 @@ export class Panels {
 
   begin(mode, actions) {
     this.mode = mode;
-    this.decision.begin(actions);
+    this.decision.begin({ actions, continuous: mode.info.continuous });
   }
 
   // The step that the player stands on, with all that is known of it.
@@ -78,7 +78,7 @@ export class Panels {
 
   slow(moment) {
     const why = this.why(moment);
-    byId("grid").setAttribute("aria-label", described(moment));
+    byId("grid").setAttribute("aria-label", described(moment, this.stage.ground));
     const entries = moment?.trial.entries ?? new Map();
     this.attention.show(moment?.looks ?? null, moment?.chunk ?? [], why);
     this.map.show(entries, moment?.search ?? null, this.optimum ?? this.largest(entries), why);
@@ -127,9 +127,12 @@ export class Panels {
 }
 
 // The room in words, for who cannot see it.
-function described(moment) {
+function described(moment, ground) {
   if (!moment) return "The room";
   const { trial, step, marks } = moment;
+  if (ground.kind !== "grid") {
+    return `The robot: at ${trial.columns[step]}, ${trial.rows[step]}, with a return of ${number(trial.earned[step])}`;
+  }
   const place = ([row, column]) => `row ${row}, column ${column}`;
   const goal = marks?.goal ? `; the goal lies in ${place(marks.goal)}` : "";
   return `The room: the agent stands in ${place([trial.rows[step], trial.columns[step]])}${goal}`;

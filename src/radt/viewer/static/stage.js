@@ -1,6 +1,7 @@
 // The room from above: walls, goal and key, the agent with its trail, and the chunk it remembers.
 
 import { diamond, disc, fit, onPoint, palette, ring } from "./draw.js";
+import { drawPlane } from "./plane.js";
 
 const FADE = 0.96; // how much of its brightness a step of the trail keeps per later step
 const GLIDE = 0.35; // how much of the way to its cell the drawn agent goes per frame
@@ -88,7 +89,7 @@ export class Stage {
     this.dirty = false;
     const { pen, width, height } = fit(this.canvas);
     if (this.ground.kind === "grid") this.drawGrid(pen, width, height);
-    else if (this.ground.kind === "plane") this.drawPlane(pen, width, height);
+    else if (this.ground.kind === "plane") drawPlane(pen, width, height, this);
   }
 
   drawGrid(pen, width, height) {
@@ -231,23 +232,6 @@ export class Stage {
     pen.setLineDash([4, 4]);
     pen.strokeRect(column * side + 2, row * side + 2, side - 4, side - 4);
     pen.setLineDash([]);
-  }
-
-  // States that are no cells: the first two numbers as a path in the plane.
-  drawPlane(pen, width, height) {
-    if (!this.moment) return;
-    const { trial, step } = this.moment;
-    const scale = (values, size) => {
-      const [low, high] = [Math.min(...values), Math.max(...values)];
-      return (value) => 16 + ((value - low) / Math.max(high - low, 1e-6)) * (size - 32);
-    };
-    const [down, across] = [scale(trial.rows, height), scale(trial.columns, width)];
-    pen.strokeStyle = palette().trail;
-    pen.lineWidth = 2;
-    pen.beginPath();
-    for (let at = 0; at <= step; at++) pen.lineTo(across(trial.columns[at]), down(trial.rows[at]));
-    pen.stroke();
-    disc(pen, across(trial.columns[step]), down(trial.rows[step]), 7, palette().agent);
   }
 }
 
