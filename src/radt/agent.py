@@ -288,7 +288,7 @@ class Agent:
             self.trials.solved[slot] = bool((earned > above).any())
 
     def _remember(self, finished: list[Trajectory]) -> None:
-        """Write finished trials; what the memory cannot take now waits, what it never will is named.
+        """Write finished trials; what a memory cannot take now waits, what it never will is named.
 
         One that is refused keeps out no others.
         """
