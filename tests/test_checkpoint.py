@@ -20,11 +20,11 @@ from radt.checkpoint import (
     read_header,
     read_tensors,
     save_checkpoint,
-    seal,
     write_tensors,
 )
 from radt.memory.embed import EMBEDDERS, EmbedderEntry
 from radt.methods import METHODS, Method, MethodEntry
+from radt.sealed import seal
 from radt.spaces import TaskSpaces
 from tests.contracts.method import build_method, card_of, roll_out
 from tests.toys import TOY_GRID, TOY_REACH, TOYS

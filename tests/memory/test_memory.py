@@ -16,7 +16,6 @@ from torch import Tensor
 
 from radt.envs.suite import TaskSuite
 from radt.errors import RadtWarning
-from radt.files import seal
 from radt.memory import memory_file as module
 from radt.memory.embed import DecisionTransformerEmbedder, device_of
 from radt.memory.entries import Entries, returns_by, stack
@@ -24,6 +23,7 @@ from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
 from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory import PATIENCE, Memory, MemoryConfig
+from radt.sealed import seal
 from radt.trajectory import Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import toy_embedder

@@ -7,8 +7,8 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
-from functools import partial
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
