@@ -74,7 +74,7 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
     shapes, header = read_header(path)
     card = _card_in(path, header)
     _check_layers(path, shapes, card)
-    _check_shapes(path, shapes, card, _options(path, card))
+    _check_shapes(path, shapes, card, options_of(path, card))
     tensors, _ = read_tensors(path)
     method = untrained(path, card)
     method.name = card.label or card.method
@@ -87,7 +87,7 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
 def untrained(path: Path, card: Card) -> Method:
     """Build the method of a checkpoint's card as it was before it was trained."""
     name = None if card.embedder is None else card.embedder.name
-    method = build_method(card.method, card.spaces, *_options(path, card), card.seed, name)
+    method = build_method(card.method, card.spaces, *options_of(path, card), card.seed, name)
     return with_exploration(method, card.exploration)
 
 
@@ -172,7 +172,7 @@ def _decoded(path: Path, kind: type[T], values: Any) -> T:
         ) from error
 
 
-def _options(path: Path, card: Card) -> tuple[Any, Any]:
+def options_of(path: Path, card: Card) -> tuple[Any, Any]:
     """Decode the options of the method and of its embedder."""
     try:
         entry = METHODS[card.method]
