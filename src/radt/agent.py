@@ -32,7 +32,7 @@ from radt.memory.memory import Memory
 from radt.memory.saved_tasks import SavedTasks, by_task
 from radt.memory.store import NewEntries
 from radt.methods.back_off import exploring, packed, unpacked
-from radt.methods.method import Method, SavesState, UsesSharedMemory, head_of
+from radt.methods.method import Method, SavesState, UsesSharedMemory, check_size, head_of
 from radt.methods.trials import RunningTrials
 from radt.spaces import is_whole_number, value_problem
 from radt.trajectory import Retrieval, Trajectory
@@ -79,6 +79,7 @@ class Agent:
         self.slots = slots or 1
         self.autoreset_mode = autoreset_mode
         self.tasks, self._tasks_given = checked_tasks(tasks, self.slots), tasks is not None
+        check_size(method, self.slots)
         self.actor, self.head = method.actor(self.slots), head_of(method)
         self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)

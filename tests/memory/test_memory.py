@@ -14,9 +14,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from radt import room
 from radt.envs.suite import TaskSuite
 from radt.errors import RadtWarning
-from radt.memory import memory_file as module
 from radt.memory.embed import DecisionTransformerEmbedder, device_of
 from radt.memory.entries import Entries, returns_by, stack
 from radt.memory.identity import MemoryFileError, MemoryMismatchError
@@ -291,9 +291,10 @@ def test_a_file_that_does_not_fit_is_not_read(
     memory, path = filled(), tmp_path / "m.safetensors"
     memory.save(path)
     size = path.stat().st_size
-    monkeypatch.setattr(module, "free_memory", lambda: size - 1)
-    assert_refused(memory, path, f"{size} bytes, but only {size - 1} fit")
-    monkeypatch.setattr(module, "free_memory", lambda: size)
+    monkeypatch.setattr(room, "SMALL", 0)
+    monkeypatch.setattr(room, "free_memory", lambda: size - 1)
+    assert_refused(memory, path, "GB of memory are free")
+    monkeypatch.setattr(room, "free_memory", lambda: size)
     memory.load(path)
 
 

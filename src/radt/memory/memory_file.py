@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from radt.data.reader import free_memory
 from radt.decode import DecodeError
 from radt.memory.entries import Entries, blank
 from radt.memory.identity import MOST_TASKS, Identity, MemoryFileError, refuse_other
 from radt.memory.similarity import unit
 from radt.memory.store import NewEntries
+from radt.room import check_room
 from radt.sealed import EDITED, BrokenSealError, read_sealed, write_sealed
 from radt.trajectory import Batch
 
@@ -69,11 +69,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Identity]:
     """Read a saved memory's tensors and what it says its keys and chunks depend on."""
     if not path.exists():
         raise MemoryFileError(f"there is no memory at {path}; save one first, or start empty")
-    if (size := path.stat().st_size) > (free := free_memory()):
-        raise MemoryFileError(
-            f"{path} has {size} bytes, but only {free} fit into RAM; free some, or start with an "
-            "empty memory"
-        )
+    advice = "free some, or start with an empty memory"
+    check_room(str(path), path.stat().st_size, advice, MemoryFileError)
     try:
         tensors, header, has_seal = read_sealed(path)
         version, identity = header.get("radt_memory"), json.loads(header.get("identity", "{}"))

@@ -219,16 +219,15 @@ class PostgresStore(RowStore):
         if not bool(kept.all()):
             self._drop(kept)
         self._add(changes.ids, changes.entries, self._keys.rows[:0])
-        self._counts = dict(
-            zip(*(v.tolist() for v in self.entries.task.unique(return_counts=True)))
-        )
+        self._counts = torch.bincount(self.entries.task)  # [tasks]
         self.state = changes.state
 
     def _check_searched(self, connection: Connection, tasks: Sequence[int]) -> None:
         """Refuse to search tasks that have more or fewer keys to search than entries."""
         there = tables.searched_in(connection, tasks, self.state.last_id)
-        here = self._counts.tolist()
-        wrong = [n for n in tasks if there.get(n, 0) != (here[n] if n < len(here) else 0)]
+        wrong = [
+            task for task in tasks if there.get(task, 0) != int(self._counts[task : task + 1].sum())
+        ]
         if wrong and self._about(connection).state == self.state:  # else others have removed some
             raise self._damaged(f"the keys of tasks {some(wrong)} that are searched have changed")
 
