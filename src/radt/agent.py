@@ -294,15 +294,18 @@ class Agent:
         One that is refused keeps out no others.
         """
         waiting, self.unwritten = [*self.unwritten, *finished], []
-        refused: list[Exception] = []
         try:
             return self.actor.remember(waiting)
-        except Exception as error:
-            waits = isinstance(error, StoreError) and not isinstance(error, BadTrajectoryError)
-            if waits:
+        except StoreError as error:
+            if not isinstance(error, BadTrajectoryError):
                 self.unwritten = [] if error.in_doubt else waiting
-            if waits or len(waiting) == 1:
                 raise
+            if len(waiting) == 1:
+                raise
+        except Exception:
+            if len(waiting) == 1:
+                raise
+        refused: list[Exception] = []
         for trial in waiting:
             try:
                 self._remember([trial])
@@ -374,7 +377,7 @@ class Agent:
             raise InputError(f"{problem}; give finite rewards, e.g. clip them")
         if not np.isin(ends, (0, 1)).all():
             raise InputError(f"terminated and truncated must be True or False, not {ends.tolist()}")
-        return rewards.astype(np.float32), ends.astype(bool).any(axis=0)
+        return rewards.astype(np.float32), ends[0].astype(bool) | ends[1].astype(bool)
 
 
 def restore_or_refuse(path: str | Path, actor: SavesState, saved: Mapping[str, Tensor]) -> None:

@@ -69,13 +69,13 @@ class SavedTasks:
     def _check(self, owner: Mapping[str, Tensor]) -> None:
         """Refuse what no agent can have saved of how far it has come."""
         for name in ("trial", "solved", "tasks_started", "tasks", "rewards_of_trials"):
-            values = owner.get(name)
-            if values is None and name in OPTIONAL:
+            if name not in owner and name in OPTIONAL:
                 continue
+            values = owner.get(name, torch.zeros(()))
             kind = torch.bool if name == "solved" else torch.int64
             low, axes = (-1, 2) if name == "rewards_of_trials" else (0, 1)
-            fits = values is not None and values.dtype == kind and values.ndim == axes
-            if not fits or len(values) != self.slots or bool((values < low).any()):
+            is_own = (values.dtype, values.ndim) == (kind, axes)
+            if not is_own or len(values) != self.slots or bool((values < low).any()):
                 raise MemoryFileError(
                     f"{self.path} does not say rightly how far its agent had come ({name}); give a "
                     "file that agent.save wrote, or start with an empty memory"

@@ -144,7 +144,9 @@ class Contents:
 
 
 def read_contents(path: Path) -> Contents:
-    """Read what a trace is of and where its trials stand; only their first bytes are looked at."""
+    """Read what a trace is of and where its trials stand, once every line is as it was written."""
+    if not path.is_file():
+        raise TraceError(f"there is no {path.name}; write one with `radt evaluate --trace`")
     with path.open("rb") as file:
         line = file.readline(MOST_BYTES)
         first = _parsed(path, line)
