@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 
 from radt.agent import ActionRule, Agent, Target
 from radt.errors import InputError
 from radt.icl import in_context_learning
-from radt.memory.identity import MemoryMismatchError
-from radt.memory.memory_file import look_into
+from radt.memory.identity import BadTrajectoryError, MemoryFileError, MemoryMismatchError
+from radt.memory.memory_file import look_into, read_file, write_file
 from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.model.heads import CONTINUOUS
 from radt.trajectory import Trajectory
@@ -215,7 +217,8 @@ def test_an_older_file_names_no_tasks_and_is_found(tmp_path: Path) -> None:
     agent.observe(1.0, True, False)
     memory = agent.memory
     assert memory is not None
-    owner = {name: torch.zeros(1) for name in ("trial", "solved", "tasks_started")}
+    owner = {name: torch.zeros(1, dtype=torch.int64) for name in ("trial", "tasks_started")}
+    owner["solved"] = torch.zeros(1, dtype=torch.bool)
     for file, numbers in (("slots", None), ("tasks", torch.tensor([85]))):
         memory.save(tmp_path / file, owner, numbers)
         other = agent_for(tasks=[85])
@@ -248,6 +251,43 @@ def test_a_saved_agent_knows_what_it_tried_and_forgets_what_it_tried_since(tmp_p
     for one in (agent, other):
         one.load(tmp_path / "memory.safetensors")
         assert (one.actor.kept()["tried"].numpy() == tried).all()  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tasks_started", None),
+        ("tasks_started", torch.zeros(2)),
+        ("trial", torch.tensor([-1, 0])),
+        ("solved", torch.zeros(2, dtype=torch.int64)),
+        ("solved", torch.zeros(3, dtype=torch.bool)),
+        ("tasks", torch.tensor([0, 1 << 40])),
+        ("rewards_of_trials", torch.zeros(2, dtype=torch.int64)),
+        ("tried", torch.zeros(0)),
+        ("tried_at", torch.tensor([[7, 0]])),
+    ],
+)
+def test_a_load_that_is_refused_replaces_nothing(
+    tmp_path: Path, name: str, value: torch.Tensor | None
+) -> None:
+    method = with_exploration(build_method("ra-dt", SPACES), ExplorationConfig(count_bonus=5.0))
+    agent, other = (Agent(method, Target(5.0), slots=2) for _ in range(2))
+    for each, reward in ((agent, 1.0), (other, 0.0)):
+        one_trial(each, reward, slots=2)
+    other.save(tmp_path / "file")
+    assert other.memory is not None
+    contents, owner = read_file(tmp_path / "file", other.memory.identity())
+    changed = {key: kept for key, kept in owner.items() if key != name}
+    changed |= {} if value is None else {name: value}
+    write_file(tmp_path / "bad", other.memory.identity(), contents, changed)
+    agent.save(tmp_path / "before")
+    with pytest.raises(MemoryFileError):
+        agent.load(tmp_path / "bad")
+    agent.save(tmp_path / "after")
+    before, after = (load_file(tmp_path / name) for name in ("before", "after"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    agent.load(tmp_path / "file")
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
@@ -296,22 +336,88 @@ def test_what_is_no_observation_is_refused() -> None:
         agent_for().act([1.0, 0.0])
     agent = Agent(build_method("dt", TOY_REACH.spaces), Target(5.0), slots=2)
     states = np.zeros((2, 6))
-    for value in (np.nan, np.inf):
+    for value in (np.nan, np.inf, 1e30, 1e300):
         states[1, 3] = value
-        with pytest.raises(InputError, match="not finite numbers, first at slot 1"):
+        with pytest.raises(InputError, match=r"not finite numbers|beyond.*, first at slot 1"):
             agent.act(states)
     agent.act(np.zeros((2, 6)))  # nothing was begun by what was refused
 
 
-@pytest.mark.parametrize("reward", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("reward", [np.nan, np.inf, 1e300, 1e30, None, "1", 1j])
 def test_rewards_that_are_no_numbers_are_refused(reward: float) -> None:
     agent = agent_for()
     agent.act([1, 0])
-    with pytest.raises(InputError, match="rewards are not finite numbers, first at slot 0"):
+    with pytest.raises(InputError, match=r"rewards are not finite|beyond|rewards of type"):
         agent.observe(reward, False, False)
+    for end in (None, np.nan, "no", 2):
+        with pytest.raises(InputError, match="must be True or False"):
+            agent.observe(1.0, end, False)
     with pytest.raises(InputError, match="given to an agent of 1 slots"):
         agent.observe([1.0, 2.0], False, False)
     agent.observe(1.0, False, False)  # the step can still be told rightly
+
+
+def one_trial(agent: Agent, reward: float, slots: int = 1) -> None:
+    """Roll out a trial of two steps in all slots."""
+    for ended in (False, True):
+        agent.act(np.ones((slots, 2), dtype=np.int64))
+        agent.observe([reward] * slots, [ended] * slots, [False] * slots)
+
+
+def test_a_write_that_fails_ends_the_trial_and_is_done_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = agent_for(memory=tmp_path / "room", tasks=[3], slots=1)
+    assert agent.memory is not None
+    with monkeypatch.context() as full:
+        full.setattr(agent.memory.store, "append", raises(MemoryFileError("the disk is full")))
+        with pytest.raises(MemoryFileError, match="full"):
+            one_trial(agent, 1.0)
+        with pytest.raises(MemoryFileError, match="full"):
+            agent.flush()
+    assert [len(trial) for trial in agent.unwritten] == [2]
+    one_trial(agent, 0.0)
+    assert not agent.unwritten
+    agent.flush()
+    found = agent.memory.of_task(3)
+    assert found.total_return.tolist() == [2.0, 0.0]  # each by itself, each once
+    assert found.age.tolist() == [0, 1]
+    assert agent.trials.trial.tolist() == [2]
+
+
+def raises(error: Exception) -> Any:
+    def fail(*_: Any) -> None:
+        raise error
+
+    return fail
+
+
+def test_a_write_that_may_have_been_kept_is_not_done_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = agent_for(memory=tmp_path / "room", slots=1)
+    assert agent.memory is not None
+    monkeypatch.setattr("radt.memory.folder.store.acknowledge", raises(OSError("full")))
+    with pytest.raises(MemoryFileError, match="is whole, but could not be acknowledged"):
+        one_trial(agent, 1.0)
+    assert not agent.unwritten
+
+
+def test_a_trial_that_is_refused_keeps_out_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = agent_for(slots=3)
+    assert agent.memory is not None
+    write = agent.memory.write
+
+    def refuse(trials: Sequence[Trajectory]) -> int:
+        if any(trial.task == 1 for trial in trials):
+            raise BadTrajectoryError("task 1 is refused")
+        return write(trials)
+
+    monkeypatch.setattr(agent.memory, "write", refuse)
+    with pytest.raises(BadTrajectoryError, match="task 1"):
+        one_trial(agent, 1.0, slots=3)
+    assert agent.memory.entries.task.tolist() == [0, 2]
+    assert not agent.unwritten
 
 
 def test_actions_outside_the_box_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

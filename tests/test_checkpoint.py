@@ -20,11 +20,13 @@ from radt.checkpoint import (
     read_header,
     read_tensors,
     save_checkpoint,
-    seal,
     write_tensors,
 )
+from radt.loading import load
 from radt.memory.embed import EMBEDDERS, EmbedderEntry
 from radt.methods import METHODS, Method, MethodEntry
+from radt.room import NoRoomError
+from radt.sealed import seal
 from radt.spaces import TaskSpaces
 from tests.contracts.method import build_method, card_of, roll_out
 from tests.toys import TOY_GRID, TOY_REACH, TOYS
@@ -179,6 +181,25 @@ def test_an_edited_header_is_refused_before_anything_is_allocated(
     monkeypatch.setattr("radt.checkpoint.read_tensors", refuse)
     with pytest.raises(CheckpointError, match=r"model\.safetensors"):
         load_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        ("card.options.memory.top_k", 100_000, "read 8000.. steps at once"),
+        ("card.options.memory.past_len", 100_000_000, "must lie in"),
+        ("card.spaces.horizon", 2**31 - 1, "should be .2147483648, 16."),
+    ],
+)
+def test_sizes_are_refused_with_the_number_before_memory_is_taken(
+    where: str, value: int, said: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("radt.room.free_memory", lambda: 10**8)
+    edited(path, put(where, value))
+    with pytest.raises((NoRoomError, CheckpointError), match=said):
+        load(path).agent()
+    with pytest.raises((NoRoomError, CheckpointError), match=said):
+        load(path).memory()
 
 
 def test_an_edited_header_without_its_hash_is_refused(path: Path) -> None:

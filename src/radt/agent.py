@@ -8,7 +8,7 @@ agent.observe(reward, terminated, truncated)   # ends trials itself and remember
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,21 @@ from torch import Tensor
 
 from radt.action_rules import ActionRule as ActionRule
 from radt.errors import InputError
-from radt.memory.identity import MOST_TASKS, refuse_other
+from radt.memory.identity import (
+    MOST_TASKS,
+    BadTrajectoryError,
+    MemoryFileError,
+    StoreError,
+    refuse_other,
+)
 from radt.memory.memory import Memory
 from radt.memory.saved_tasks import SavedTasks, by_task
+from radt.memory.store import NewEntries
 from radt.methods.back_off import exploring, packed, unpacked
-from radt.methods.method import Method, SavesState, UsesSharedMemory, head_of
+from radt.methods.method import Method, SavesState, UsesSharedMemory, check_size, head_of
 from radt.methods.trials import RunningTrials
 from radt.spaces import is_whole_number, value_problem
-from radt.trajectory import Retrieval
+from radt.trajectory import Retrieval, Trajectory
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ class Agent:
         self.slots = slots or 1
         self.autoreset_mode = autoreset_mode
         self.tasks, self._tasks_given = checked_tasks(tasks, self.slots), tasks is not None
+        check_size(method, self.slots)
         self.actor, self.head = method.actor(self.slots), head_of(method)
         self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)
@@ -83,6 +91,7 @@ class Agent:
         self._actions: NDArray[Any] = np.zeros(0)
         self._decided: Tensor | None = None  # [B, A] logits of the slots that acted last
         self._may_act, self._may_observe = True, False  # one after the other, in turn
+        self.unwritten: list[Trajectory] = []  # finished trials that the memory could not take
         self.start_task()
 
     @property
@@ -146,7 +155,9 @@ class Agent:
         chosen = np.arange(self.slots) if slots is None else np.atleast_1d(np.asarray(slots))
         self.actor.forget(chosen)
         self.trials.begin_task(chosen)
-        if self._shared is not None:
+        if self._shared is None:
+            self.unwritten = [trial for trial in self.unwritten if trial.task not in chosen]
+        else:
             self._recall(self._shared, chosen)
         self._tasks_started[chosen] += 1
         self.abandon(chosen)
@@ -199,10 +210,18 @@ class Agent:
         self.trials.record(acting, self._actions[acting], rewards[acting])
         ended = acting[done[acting]]
         self._acting, self._decided = np.zeros(0, dtype=np.int64), None
+        self._between[ended] = True  # whatever becomes of the write
+        self._dummy[ended] = self.autoreset_mode == AutoresetMode.NEXT_STEP
         if len(ended):
-            self.actor.remember([self.trials.finish(slot) for slot in ended.tolist()])
-            self._between[ended] = True
-            self._dummy[ended] = self.autoreset_mode == AutoresetMode.NEXT_STEP
+            self._remember([self.trials.finish(slot) for slot in ended.tolist()])
+
+    def flush(self) -> None:
+        """Write the trials that a full disk or a lost server kept out of the memory.
+
+        They are in `unwritten`; the end of the next trial does this, too.
+        """
+        if self.unwritten:
+            self._remember([])
 
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come.
@@ -224,19 +243,26 @@ class Agent:
     def load(self, path: str | Path) -> None:
         """Replace the memory by one that an agent with as many slots saved, and go on there.
 
+        A file that is refused replaces nothing.
         An agent that was built without `tasks` takes those of the file.
         """
         shares = self._shared is not None
         wanted = self.tasks if self._tasks_given or shares else None
         own = SavedTasks(path, self.slots, wanted, shares)
-        progress = self._needs_memory().load(Path(path), own.place)
+
+        def place(contents: NewEntries, progress: Mapping[str, Tensor]) -> NewEntries:
+            placed = own.place(contents, progress)
+            if isinstance(self.actor, SavesState):
+                restore_or_refuse(path, self.actor, progress)  # the last that may be refused
+            return placed
+
+        progress = self._needs_memory().load(Path(path), place)
         self.tasks[:] = own.tasks
-        if isinstance(self.actor, SavesState):
-            self.actor.restore(progress)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
         self.trials.rewards_of_trials = unpacked(progress, self.slots)
         self._tasks_started[:] = progress["tasks_started"].numpy()
+        self.unwritten = []
         self._between[:] = True
         self._dummy[:] = False
         self._acting = np.zeros(0, dtype=np.int64)
@@ -261,6 +287,32 @@ class Agent:
         for slot in slots.tolist():
             earned = memory.of_task(self.tasks[slot]).total_return
             self.trials.solved[slot] = bool((earned > above).any())
+
+    def _remember(self, finished: list[Trajectory]) -> None:
+        """Write finished trials; what a memory cannot take now waits, what it never will is named.
+
+        One that is refused keeps out no others.
+        """
+        waiting, self.unwritten = [*self.unwritten, *finished], []
+        try:
+            return self.actor.remember(waiting)
+        except StoreError as error:
+            if not isinstance(error, BadTrajectoryError):
+                self.unwritten = [] if error.in_doubt else waiting
+                raise
+            if len(waiting) == 1:
+                raise
+        except Exception:
+            if len(waiting) == 1:
+                raise
+        refused: list[Exception] = []
+        for trial in waiting:
+            try:
+                self._remember([trial])
+            except Exception as error:
+                refused.append(error)
+        if refused:
+            raise refused[0]
 
     def _needs_memory(self) -> Memory:
         if self.memory is None:
@@ -318,11 +370,26 @@ class Agent:
                 f"rewards, terminated and truncated of shapes {[part.shape for part in given]} "
                 f"given to an agent of {self.slots} slots"
             )
-        with np.errstate(over="ignore"):  # what becomes infinite is refused below
-            rewards = given[0].astype(np.float32)
+        rewards, ends = given[0], np.stack(given[1:])
+        if rewards.dtype.kind not in "biuf":
+            raise InputError(f"rewards of type {rewards.dtype} given; rewards are numbers")
         if problem := value_problem("rewards", rewards, self.method.spaces, row="slot"):
             raise InputError(f"{problem}; give finite rewards, e.g. clip them")
-        return rewards, given[1].astype(bool) | given[2].astype(bool)
+        if not np.isin(ends, (0, 1)).all():
+            raise InputError(f"terminated and truncated must be True or False, not {ends.tolist()}")
+        return rewards.astype(np.float32), ends[0].astype(bool) | ends[1].astype(bool)
+
+
+def restore_or_refuse(path: str | Path, actor: SavesState, saved: Mapping[str, Tensor]) -> None:
+    """Let an actor know what was saved; where it cannot, it knows what it knew before."""
+    before = actor.kept()
+    try:
+        actor.restore(saved)
+    except Exception as error:
+        actor.restore(before)
+        raise MemoryFileError(
+            f"{path} says something of what was tried that cannot be ({error}); start empty"
+        ) from error
 
 
 def checked_tasks(tasks: Sequence[int] | None, slots: int) -> list[int]:

@@ -13,22 +13,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import safetensors
-import safetensors.torch
 from torch import Tensor
 
 from radt.data.manifest import check_spaces
 from radt.decode import DecodeError, decode
 from radt.errors import RadtError
-from radt.files import atomic_write, seal
 from radt.memory.embed import EMBEDDERS
 from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.methods.method import METHODS, Method, blueprint, build_method
 from radt.registry import UnknownNameError
+from radt.sealed import EDITED, BrokenSealError, read_sealed, write_sealed
 from radt.spaces import TaskSpaces
 from radt.variants import resolved
 
 VERSION = 2
-SEAL = "sha256"
 T = TypeVar("T")
 
 
@@ -76,7 +74,7 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
     shapes, header = read_header(path)
     card = _card_in(path, header)
     _check_layers(path, shapes, card)
-    _check_shapes(path, shapes, card, _options(path, card))
+    _check_shapes(path, shapes, card, options_of(path, card))
     tensors, _ = read_tensors(path)
     method = untrained(path, card)
     method.name = card.label or card.method
@@ -89,16 +87,14 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
 def untrained(path: Path, card: Card) -> Method:
     """Build the method of a checkpoint's card as it was before it was trained."""
     name = None if card.embedder is None else card.embedder.name
-    method = build_method(card.method, card.spaces, *_options(path, card), card.seed, name)
+    method = build_method(card.method, card.spaces, *options_of(path, card), card.seed, name)
     return with_exploration(method, card.exploration)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
     """Write named tensors and a header at once."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    plain = _unshared(plain)
-    sealed = {**header, SEAL: seal(plain, header)}
-    atomic_write(path, safetensors.torch.save(plain, metadata=sealed))
+    write_sealed(path, _unshared(plain), header)
 
 
 def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -113,14 +109,13 @@ def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read all tensors and the header, and check that nobody changed them."""
-    _, header = read_header(path)
-    with safetensors.safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if header.pop(SEAL, None) != seal(tensors, header):
-        raise CheckpointError(
-            f"{path} was damaged or edited after it was written (its sha256 does not fit); "
-            "delete it and train again"
-        )
+    read_header(path)  # says so where there is no file
+    try:
+        tensors, header, has_seal = read_sealed(path)
+        if not has_seal:
+            raise BrokenSealError(EDITED)
+    except BrokenSealError as error:
+        raise CheckpointError(f"{path} {error}; delete it and train again") from error
     return tensors, header
 
 
@@ -177,7 +172,7 @@ def _decoded(path: Path, kind: type[T], values: Any) -> T:
         ) from error
 
 
-def _options(path: Path, card: Card) -> tuple[Any, Any]:
+def options_of(path: Path, card: Card) -> tuple[Any, Any]:
     """Decode the options of the method and of its embedder."""
     try:
         entry = METHODS[card.method]

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def atomic_write(path: Path, content: bytes | Callable[[Path], object]) -> None:
@@ -45,17 +40,6 @@ def sha256(path: Path) -> str:
     """Hash a file's content, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def seal(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
-    """Hash all that a file of tensors says, so that damage is noticed wherever it is."""
-    import torch
-
-    digest = hashlib.sha256(json.dumps(dict(header), sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 @contextlib.contextmanager

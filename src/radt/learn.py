@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from radt.checkpoint import read_tensors, write_tensors
+from radt.checkpoint import CheckpointError, read_tensors, write_tensors
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.methods.method import Method
 from radt.track import Tracker
@@ -164,9 +164,16 @@ def _resume(policy: nn.Module, adam: torch.optim.AdamW, path: Path) -> int:
     if not path.exists():
         return 0
     tensors, header = read_tensors(path)
-    policy.load_state_dict(
-        {n.removeprefix("policy."): t for n, t in tensors.items() if n.startswith("policy.")}
-    )
+    try:
+        done = int(header["updates"])
+        policy.load_state_dict(
+            {n.removeprefix("policy."): t for n, t in tensors.items() if n.startswith("policy.")}
+        )
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"{path} is not how far this run had come ({type(error).__name__}); delete it, and the "
+            "same command trains again"
+        ) from error
     for name, weight in policy.named_parameters():
         state = {
             key: tensors[f"adam.{key}.{name}"].to(weight.device)
@@ -175,4 +182,4 @@ def _resume(policy: nn.Module, adam: torch.optim.AdamW, path: Path) -> int:
         }
         if state:
             adam.state[weight] = state
-    return int(header["updates"])
+    return done

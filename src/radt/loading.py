@@ -18,6 +18,7 @@ from radt.envs.suite import SUITES
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
+from radt.methods.method import check_size
 from radt.runs.compare import read_config
 from radt.runs.run import CHECKPOINT, Run, build_for, describe, to_device
 from radt.trajectory import Trajectory
@@ -79,6 +80,7 @@ class Loaded:
 
     def memory(self, place: str | Path = "ram:", writing: bool = True) -> Memory:
         """Open a memory of this method's kind, in RAM or at a place such as a folder."""
+        check_size(self.method, 1)
         own = self.method.actor(1).memory
         if own is None:
             raise MemoryMismatchError(

@@ -116,6 +116,7 @@ class TaskSpaces:
 
 
 ROUNDING = 1e-6  # of an action at the end of its range
+LARGEST = 1e15  # of a state's or reward's numbers: a network squares them in float32
 
 
 def value_problem(
@@ -137,7 +138,9 @@ def value_problem(
     elif name == "actions":
         low, high = -1 - ROUNDING, np.asarray(1 + ROUNDING)
     else:
-        return None
+        large = np.abs(values) > LARGEST
+        beyond = f"some {name} are beyond {LARGEST:g}"
+        return f"{beyond}{_first(large, values, row)}" if large.any() else None
     if not values.size or (values.min() >= low and values.max() <= high.min()):
         return None  # the usual case, at a fraction of the cost
     if not (wrong := (values < low) | (values > high)).any():

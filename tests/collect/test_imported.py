@@ -168,7 +168,23 @@ def test_what_claims_more_than_memory_is_refused_unread(tmp_path: Path) -> None:
         for name in ("observations", "actions", "rewards", "dones"):
             head = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
             archive.writestr(f"{name}.npy", head)
-    with pytest.raises(DataError, match=r"GB of memory are free"):
+    with pytest.raises(DataError, match=r"'observations' claims \d+ bytes and holds \d+"):
+        read(TOY_GRID, tmp_path, tmp_path / "data")
+
+
+@pytest.mark.parametrize("kind", ["npz", "hdf5"])
+def test_what_does_not_fit_into_memory_is_refused_unread(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = flat(histories(TOY_GRID, 2, 0)[0])
+    if kind == "npz":
+        np.savez(tmp_path / "x.npz", **arrays)
+    else:
+        with h5py.File(tmp_path / "x.hdf5", "w") as file:
+            file.update(arrays)
+    monkeypatch.setattr("radt.room.SMALL", 0)
+    monkeypatch.setattr("radt.room.free_memory", lambda: 100)
+    with pytest.raises(DataError, match="GB of memory are free"):
         read(TOY_GRID, tmp_path, tmp_path / "data")
 
 

@@ -235,6 +235,23 @@ def test_another_configuration_is_refused(source: str, finished: Path, tmp_path:
         record_histories(tiny_suite(), replace(CONFIG, gamma=0.9), tmp_path, quiet=True)
 
 
+@pytest.mark.parametrize("change", ["bit", "swap", "plan"])
+def test_parts_that_changed_do_not_become_data(tmp_path: Path, change: str) -> None:
+    with pytest.raises(Killed):
+        record_histories(tiny_suite(), CONFIG, tmp_path, workers=1, progress=killed_at(8))
+    first, *others = sorted((tmp_path / "parts").glob("*-part-*"))
+    if change == "bit":
+        content = bytearray(first.read_bytes())
+        content[-1] ^= 1
+        first.write_bytes(content)
+    elif change == "swap":
+        first.write_bytes(others[0].read_bytes())
+    else:
+        (tmp_path / "parts" / "plan.json").write_text("{")
+    with pytest.raises(CollectError, match=r"group-000-part-000.*Delete it|delete .* collect anew"):
+        record_histories(tiny_suite(), CONFIG, tmp_path, workers=1, quiet=True)
+
+
 def test_damaged_parts_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "group-000-part-000.safetensors"
     path.write_bytes(b"not a part")

@@ -51,6 +51,40 @@ def test_a_folder_without_manifest_is_unfinished(tmp_path: Path) -> None:
         Dataset.open(tmp_path)
 
 
+def unsealed(path: Path) -> dict[str, Any]:
+    """Read a manifest as older versions wrote it."""
+    content: dict[str, Any] = json.loads(path.read_text())
+    del content["sha256"]
+    return content
+
+
+def test_a_manifest_without_a_seal_is_read(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    manifest, path = read_manifest(tmp_path), tmp_path / "manifest.json"
+    path.write_text(json.dumps(unsealed(path)))
+    assert read_manifest(tmp_path) == manifest
+
+
+EDITS = {
+    "half of the files": lambda content: content.update(files=content["files"][:1]),
+    "another order": lambda content: content["files"].reverse(),
+    "another seed": lambda content: content.update(seed=4),
+    "another environment": lambda content: content["env_spec"].update(size=[6, 8]),
+    "other bins": lambda content: content["spaces"]["state"].update(bins=[6, 10]),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_manifest_that_was_edited_is_refused(tmp_path: Path, name: str) -> None:
+    write_dataset(tmp_path)
+    path = tmp_path / "manifest.json"
+    content = json.loads(path.read_text())
+    EDITS[name](content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="damaged or edited after it was written"):
+        Dataset.open(tmp_path)
+
+
 def _set(where: str, value: Any):
     *path, last = where.split(".")
 
@@ -106,7 +140,7 @@ BAD = {
 def test_a_manifest_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
     write_dataset(tmp_path)
     path = tmp_path / "manifest.json"
-    content = json.loads(path.read_text())
+    content = unsealed(path)
     BAD[name](content)
     path.write_text(json.dumps(content).replace("Infinity", "1e400"))
     with pytest.raises(DataError, match=r"manifest\.json.*radt collect"):
@@ -125,7 +159,7 @@ def test_other_text_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_manifest_without_one_key_is_refused(tmp_path: Path) -> None:
     write_dataset(tmp_path)
-    content = json.loads((tmp_path / "manifest.json").read_text())
+    content = unsealed(tmp_path / "manifest.json")
     for name in content:
         partial = {key: value for key, value in content.items() if key != name}
         (tmp_path / "manifest.json").write_text(json.dumps(partial))

@@ -178,6 +178,7 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "surplus": (lambda file, _: file.__setitem__("code", np.zeros(3)), "must hold exactly"),
     "missing": (_missing, "must hold exactly"),
     "huge shape": (_made("states", "u1", (2**40, 2), chunks=(4096, 2)), "has shape"),
+    "no values": (_made("states", "u1", chunks=(64, 2)), "claims 174 bytes and holds 0"),
     "huge chunks": (_made("states", "u1", **HUGE), "chunks of more than"),
     "other filter": (_replace("states", lambda x: x, compression="lzf"), "filters"),
     "other type": (_replace("rewards", lambda x: x.astype("f8")), "type float64"),

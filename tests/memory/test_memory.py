@@ -14,16 +14,16 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from radt import room
 from radt.envs.suite import TaskSuite
 from radt.errors import RadtWarning
-from radt.files import seal
-from radt.memory import memory_file as module
 from radt.memory.embed import DecisionTransformerEmbedder, device_of
 from radt.memory.entries import Entries, returns_by, stack
 from radt.memory.identity import MemoryFileError, MemoryMismatchError
 from radt.memory.index import INDEXES
 from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory import PATIENCE, Memory, MemoryConfig
+from radt.sealed import seal
 from radt.trajectory import Trajectory, Verdict
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import toy_embedder
@@ -291,9 +291,10 @@ def test_a_file_that_does_not_fit_is_not_read(
     memory, path = filled(), tmp_path / "m.safetensors"
     memory.save(path)
     size = path.stat().st_size
-    monkeypatch.setattr(module, "free_memory", lambda: size - 1)
-    assert_refused(memory, path, f"{size} bytes, but only {size - 1} fit")
-    monkeypatch.setattr(module, "free_memory", lambda: size)
+    monkeypatch.setattr(room, "SMALL", 0)
+    monkeypatch.setattr(room, "free_memory", lambda: size - 1)
+    assert_refused(memory, path, "GB of memory are free")
+    monkeypatch.setattr(room, "free_memory", lambda: size)
     memory.load(path)
 
 

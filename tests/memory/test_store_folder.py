@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -340,6 +341,43 @@ def test_a_log_that_a_killed_writer_left_is_read(suite: TaskSuite, tmp_path: Pat
     with closing(broken_off(tmp_path, suite)) as store:
         assert (tmp_path / "copy" / "entries-000001.sqlite3-wal").exists()
         assert verify(tmp_path / "copy").whole == len(store.entries)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Read what a memory keeps; SQLite may rebuild its index of the log, and locks are no data."""
+    derived = ("-shm", ".lock")
+    return {f.name: f.read_bytes() for f in folder.iterdir() if not f.name.endswith(derived)}
+
+
+@pytest.mark.parametrize("content", [b"", b"x", bytes(50), b"noise" * 9999], ids=len)
+def test_looking_at_an_emptied_database_leaves_its_log(content: bytes, tmp_path: Path) -> None:
+    with closing(broken_off(tmp_path, TOY_GRID)) as store:
+        before = contents(store)
+    folder = tmp_path / "copy"
+    (folder / "entries-000001.sqlite3").write_bytes(content)
+    there = files_in(folder)
+    for look in (reader, partial(export, file=tmp_path / "out"), compact):
+        with pytest.raises(MemoryFileError, match="first page is gone"):
+            look(folder)
+    with pytest.raises(MemoryFileError, match="first page is gone"):
+        FolderStore(folder, WHO, writing=True)
+    assert not verify(folder).is_sound
+    assert files_in(folder) == there
+    done = repair(folder)
+    assert (done.kept, done.lost, done.missing_writes) == (len(before), (), 0)
+    with closing(reader(folder)) as again:
+        assert_same(contents(again), before)
+
+
+def test_a_repair_that_saves_nothing_does_not_say_that_nothing_is_lost(tmp_path: Path) -> None:
+    broken_off(tmp_path, TOY_GRID).close()
+    folder = tmp_path / "copy"
+    (folder / "entries-000001.sqlite3-wal").unlink()
+    there = files_in(folder)
+    assert "acknowledged writes are missing" in verify(folder).problems[0]
+    with pytest.raises(MemoryFileError, match="bring the folder back from a copy"):
+        repair(folder)
+    assert there.items() <= files_in(folder).items()
 
 
 def test_rows_on_both_sides_of_a_broken_page_are_saved(tmp_path: Path) -> None:

@@ -323,8 +323,45 @@ def test_a_changed_row_is_named(tmp_path: Path) -> None:
                 store.chunks(ids)
             ids = ids[1:]
         store.chunks(whole)
-        with pytest.raises(StoreError, match=r"expected, \d+ were found"):
+        with pytest.raises(StoreError, match="entry 3 is damaged"):
             client(tmp_path)
         running_server().admin(f"UPDATE {schema}.about SET value = '{{}}' WHERE name = 'state'")
         with pytest.raises(StoreError, match=r"what it says of itself is damaged \(state\)"):
             write(store, LIVED, WHO)
+
+
+MOVED = {
+    "another task": "UPDATE {schema}.directions SET task = task + 1",
+    "swapped": "UPDATE {schema}.directions AS one SET direction = other.direction FROM "
+    "{schema}.directions AS other WHERE other.id = 11 - one.id",
+    "dropped": "DELETE FROM {schema}.directions WHERE id = 2",
+    "another return": "UPDATE {schema}.entries SET total_return = 99 WHERE id = 2",
+}
+
+
+@needs_server
+@pytest.mark.parametrize("name", MOVED)
+def test_keys_that_were_moved_are_noticed_when_a_memory_is_opened(
+    name: str, tmp_path: Path
+) -> None:
+    filled(tmp_path).close()
+    schema = f'"radt_{place(tmp_path).removeprefix("postgres:")}"'
+    running_server().admin(MOVED[name].format(schema=schema))
+    with pytest.raises(StoreError, match=r"searched by other keys|is damaged"):
+        client(tmp_path, writing=False)
+
+
+@needs_server
+@pytest.mark.parametrize("name", ["another task", "dropped"])
+def test_keys_that_are_moved_while_a_memory_is_open_are_noticed(name: str, tmp_path: Path) -> None:
+    with closing(filled(tmp_path)) as store, closing(client(tmp_path)) as other:
+        queries, tasks = torch.ones(2, WIDTH), store.entries.task.unique()[:2]
+        _, before = store.search(queries, 3, tasks)  # type: ignore[attr-defined]
+        other.keep(torch.arange(len(other.entries)) > 0)  # a removal by others is no damage
+        _, after = store.search(queries, 3, tasks)  # type: ignore[attr-defined]
+        assert before.shape == after.shape
+        store.refresh()
+        schema = f'"radt_{place(tmp_path).removeprefix("postgres:")}"'
+        running_server().admin(MOVED[name].format(schema=schema))
+        with pytest.raises(StoreError, match="have changed"):
+            store.search(queries, 3, tasks)  # type: ignore[attr-defined]

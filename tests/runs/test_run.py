@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from dataclasses import replace
@@ -10,16 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from radt.data import Dataset
+from radt.checkpoint import read_card
+from radt.data import Dataset, Manifest
 from radt.errors import RadtWarning
 from radt.memory.language import flush_embeddings
 from radt.methods import Method
 from radt.runs import evaluate as evaluation
+from radt.runs.belonging import check_checkpoint
 from radt.runs.evaluate import evaluate_run
 from radt.runs.provenance import Stopwatch, measured
 from radt.runs.run import Run, RunError, collect, keep_threads
 from radt.runs.trace import tracing
 from radt.runs.train import train_run
+from radt.spaces import TaskSpaces
 from radt.variants import variant_names
 from tests.runs.small import assert_same_tensors, small_config, use_toys
 from tests.toys import TOY_GRID
@@ -169,3 +173,50 @@ def test_a_trace_beside_the_result(finished: tuple[Run, dict[str, object]], tmp_
 def test_evaluating_before_training_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no checkpoint"):
         evaluate_run(Run(small_config("dt"), tmp_path), Stopwatch())
+
+
+def test_a_run_only_uses_its_own_checkpoint(
+    finished: tuple[Run, dict[str, object]], tmp_path: Path
+) -> None:
+    run, _ = finished
+    others = {
+        "method": (small_config("dt"), "method"),
+        "seed": (small_config("ra-dt", "seed=1"), "seed"),
+        "options": (small_config("ra-dt", "options.memory.top_l=7"), "options.memory.top_l"),
+        "embedder": (small_config("ra-dt", "embedder.updates=5"), "embedder.options.updates"),
+    }
+    for name, (config, said) in others.items():
+        other = Run(config, tmp_path / name, threads=1)
+        other.out.mkdir()
+        shutil.copyfile(run.out / "model.safetensors", other.out / "model.safetensors")
+        with pytest.raises(RunError, match=f"not trained by the run in its folder.*{said}"):
+            evaluate_run(other, Stopwatch())
+
+
+def test_weights_are_not_tested_on_what_they_were_trained_on(
+    finished: tuple[Run, dict[str, object]],
+) -> None:
+    run, _ = finished
+    card = read_card(run.out / "model.safetensors")
+    check_checkpoint(run, card)
+    with pytest.raises(RunError, match=r"trained on \d+ of the tasks that the run is tested on"):
+        check_checkpoint(run, replace(card, tasks=(*card.tasks, *run.tasks[1])))
+
+
+def test_data_of_other_spaces_are_not_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(small_config("dt"), tmp_path, threads=1)
+    dataset = Dataset.open(collect(run.config, workers=1))
+    state = replace(TOY_GRID.spaces.state, bins=(4, 3))
+    spaces = replace(TOY_GRID.spaces, state=state, horizon=TOY_GRID.spaces.horizon + 1)
+    other = replace(dataset, manifest=replace_spaces(dataset.manifest, spaces))
+    with pytest.raises(RunError, match=r"horizon: .* in the data.*state.bins"):
+        train_run(run, other, Stopwatch())
+
+
+def replace_spaces(manifest: Manifest, spaces: TaskSpaces) -> Manifest:
+    """Say that data are of other spaces; only what a run compares is changed."""
+    changed = copy.copy(manifest)
+    object.__setattr__(changed, "spaces", spaces)
+    return changed

@@ -146,8 +146,6 @@ def test_watching_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_trace_is_bounded_and_says_where_it_was_cut(tmp_path: Path) -> None:
     path, _, _ = traced(tmp_path, AutoresetMode.SAME_STEP, most=20)
-    lines = path.read_text().splitlines()
-    assert "cut" in json.loads(lines[-1])
     contents = read_contents(path)
     assert contents.cut is not None
     assert 0 < sum(place.steps for place in contents.trials.values()) <= 20
@@ -177,6 +175,46 @@ def test_a_damaged_trial_is_refused(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(TraceError, match="damaged"):
         read_trial(path, place)
+
+
+def test_lines_that_were_changed_moved_or_dropped_are_noticed(tmp_path: Path) -> None:
+    path, _, _ = traced(tmp_path, AutoresetMode.SAME_STEP)
+    first, *trials, end = path.read_bytes().splitlines(keepends=True)
+    place = next(iter(read_contents(path).trials.values()))
+    assert read_contents(path).cut is None
+    changed = trials[0].replace(b'"trial": 0', b'"trial": 9')
+    unsealed = trials[0].replace(b'"seal"', b'"sxal"')
+    for lines in (
+        [first, changed, *trials[1:], end],
+        [first, unsealed, *trials[1:], end],
+        [first, *trials[1:], end],
+        [first, *reversed(trials), end],
+        [first.replace(b'"env": "', b'"env": "x'), *trials, end],
+    ):
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(TraceError, match="damaged"):
+            read_contents(path)
+    path.write_bytes(b"".join([first, unsealed, *trials[1:], end]))
+    with pytest.raises(TraceError, match="damaged"):
+        read_trial(path, place)
+    path.write_bytes(b"".join([first, *trials]) + end[:9])  # as a killed writer leaves it
+    contents = read_contents(path)
+    assert len(contents.trials) == len(trials)
+    assert contents.cut is not None
+
+
+def test_older_traces_are_read(tmp_path: Path) -> None:
+    path, _, _ = traced(tmp_path, AutoresetMode.SAME_STEP)
+    now = read_contents(path)
+    shown = [read_trial(path, place) for place in now.trials.values()]
+    older = []
+    for line in map(json.loads, path.read_text().splitlines()[:-1]):
+        del line["seal"]
+        older.append(json.dumps(line | ({"radt_trace": 2} if "radt_trace" in line else {})))
+    path.write_text("\n".join(older) + "\n")
+    then = read_contents(path)
+    assert [read_trial(path, place) for place in then.trials.values()] == shown
+    assert then.cut is None
 
 
 def test_deterministic_maps(tmp_path: Path) -> None:

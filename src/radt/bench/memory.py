@@ -30,11 +30,11 @@ from torch import Tensor
 from radt.bench import USUAL, MemoryArguments, Resources
 from radt.bench.common import tracked, with_provenance
 from radt.data import DataError, Dataset, dataset_folder
-from radt.data.reader import free_memory
 from radt.loading import load, shipped
 from radt.memory.embed import Embedder
 from radt.memory.index import Index, build_index, unit
 from radt.methods.windows import up_to
+from radt.room import free_memory
 from radt.runs.run import RunError
 from radt.spaces import TaskSpaces
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from radt.collect.rollout import Rollout, episode_returns, late_return, one_history
@@ -23,7 +24,8 @@ from radt.collect.source import CollectError, CollectProgress, Recorded, Request
 from radt.data import History
 from radt.engine import JobError, single_threaded
 from radt.envs.suite import TaskSuite
-from radt.files import atomic_write, locked
+from radt.files import locked
+from radt.sealed import BrokenSealError, read_sealed, write_sealed
 
 Arrays = Mapping[str, NDArray[Any]]
 LearnerState = Mapping[str, NDArray[np.float32]]
@@ -237,24 +239,22 @@ def _joined(parts: Sequence[Arrays], name: str) -> NDArray[Any]:
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
     """Put a file of arrays in place at once; whole numbers are small ones."""
-    from safetensors.numpy import save
-
     small = {
         name: array.astype(np.int32) if array.dtype == np.int64 else array
         for name, array in arrays.items()
     }
-    atomic_write(path, save({name: np.ascontiguousarray(array) for name, array in small.items()}))
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in small.items()}
+    write_sealed(path, tensors, {"file": path.name})
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Read a file of arrays."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
+    """Read a file of arrays; those of older versions carry no seal."""
     try:
-        arrays: Arrays = load_file(path)
-    except (OSError, SafetensorError) as error:
+        tensors, header, has_seal = read_sealed(path)
+        if has_seal and header.get("file") != path.name:
+            raise BrokenSealError(f"was written as {header.get('file')}")
+    except BrokenSealError as error:
         raise CollectError(
-            f"{path}: this part cannot be read ({error}). Delete it and start again: it is redone"
+            f"{path}: this part cannot be used: it {error}. Delete it and start again: it is redone"
         ) from error
-    return arrays
+    return {name: tensor.numpy() for name, tensor in tensors.items()}

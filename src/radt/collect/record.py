@@ -158,8 +158,14 @@ def _begin(parts: Path, content: dict[str, Any]) -> None:
     """Write down what is collected here, or check that it is what was begun."""
     path = parts / _PLAN
     if path.is_file():
-        begun = translated(json.loads(path.read_text("utf-8")), content)
-        begun["config"] = translated(begun["config"], content["config"])
+        try:
+            begun = translated(json.loads(path.read_text("utf-8")), content)
+            begun["config"] = translated(begun["config"], content["config"])
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise CollectError(
+                f"{path} does not say any more what is collected here ({error}); delete {parts} to "
+                "collect anew"
+            ) from error
         if begun != content:
             raise CollectError(
                 f"{parts.parent} holds an unfinished collection with another configuration "

@@ -148,12 +148,11 @@ class MemoryRepairVerb(MemoryVerb):
 
         self.refuse_server(f"only folders are repaired. {BACKUP}")
         done = repair(self.folder)
-        lost = f"{len(done.lost)} are lost" + (f" ({some(done.lost)})" if done.lost else "")
-        unknown = f", nothing is known of the last {done.missing_writes} writes"
-        said = (
-            f"{done.kept} entries are saved, {lost}{unknown if done.missing_writes else ''}; the "
-            f"damaged files are in {done.aside}"
-        )
+        lost = [f"{len(done.lost)} are lost ({some(done.lost)})"] if done.lost else []
+        if done.missing_writes:
+            lost += [f"the last {done.missing_writes} writes are lost with all that was in them"]
+        told = ", ".join([f"{done.kept} entries are saved", *(lost or ["none is lost"])])
+        said = f"{told}; the damaged files are in {done.aside}"
         whole = f"[green]{self.folder} is whole[/]: nothing to repair"
         self.tell(asdict(done), said if done.aside else whole)
 

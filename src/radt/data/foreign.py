@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from radt.data.manifest import DataError
 from radt.data.store import array_risk
+from radt.room import check_room
 
 HDF5 = (".hdf5", ".h5")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
@@ -30,6 +31,7 @@ _ERRORS = (
     MemoryError,
     BadZipFile,
 )
+CUT_IT = "cut it into smaller files, one for each task"
 _AS_ARRAYS = (
     "reading a pickle can run any code. Where you trust it, load it yourself and save its arrays: "
     "np.savez('mine.npz', observations=..., actions=..., rewards=..., dones=...)"
@@ -47,22 +49,11 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
         raise DataError(f"{path} is no readable {kind} file of plain arrays ({error})") from error
 
 
-def check_room(path: Path | str, needed: int) -> None:
-    """Refuse arrays that the memory of this machine cannot hold."""
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    if needed > free:
-        raise DataError(
-            f"{path}: its arrays take {needed / 1e9:.1f} GB, but {free / 1e9:.1f} GB of memory are "
-            "free; cut it into smaller files, one for each task"
-        )
-
-
 def _of_npz(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         found = [name for name in file.files if name in names]
-        check_room(path, sum(_claimed_bytes(path, file.zip, name) for name in found))
+        claimed = sum(_claimed_bytes(path, file.zip, name) for name in found)
+        check_room(f"{path}: its arrays", claimed, CUT_IT, DataError)
         return {name: file[name] for name in found}
 
 
@@ -78,7 +69,10 @@ def _claimed_bytes(path: Path, archive: ZipFile, name: str) -> int:
         raise DataError(
             f"{path}: its {name!r} holds Python objects, which are pickled: {_AS_ARRAYS}"
         )
-    return math.prod(shape) * dtype.itemsize
+    claimed, held = math.prod(shape) * dtype.itemsize, archive.getinfo(f"{name}.npy").file_size
+    if claimed > held:
+        raise ValueError(f"its {name!r} claims {claimed} bytes and holds {held}")
+    return claimed
 
 
 def _of_hdf5(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
@@ -91,5 +85,6 @@ def _of_hdf5(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
                 raise ValueError(f"its {name!r} is not an array")
             if risk := array_risk(file[name]):
                 raise ValueError(f"its {name!r} {risk}")
-        check_room(path, sum(file[name].size * file[name].dtype.itemsize for name in found))
+        claimed = sum(file[name].nbytes for name in found)
+        check_room(f"{path}: its arrays", claimed, CUT_IT, DataError)
         return {name: file[name][()] for name in found}

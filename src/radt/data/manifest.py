@@ -16,6 +16,7 @@ from radt.decode import decode
 from radt.errors import RadtError
 from radt.files import atomic_write
 from radt.old_names import old_value, with_old_names
+from radt.sealed import SEAL, json_seal
 from radt.spaces import TaskSpaces
 
 FORMAT = 1
@@ -162,7 +163,9 @@ def check_spaces(spaces: TaskSpaces) -> None:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Finish a dataset: a folder without a manifest is one that is still being collected."""
-    atomic_write(folder / MANIFEST, (_to_json(manifest, indent=1) + "\n").encode())
+    content = json.loads(_to_json(manifest))
+    sealed = json.dumps({**content, SEAL: json_seal(content)}, indent=1, sort_keys=True)
+    atomic_write(folder / MANIFEST, f"{sealed}\n".encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -178,16 +181,18 @@ def read_manifest(folder: Path) -> Manifest:
             raise ValueError(f"it is larger than {MAX_MANIFEST_BYTES} bytes")
         content = json.loads(path.read_text("utf-8"), object_pairs_hook=_unique, parse_constant=_no)
         _check_keys(content)
+        if content.pop(SEAL, None) not in (None, json_seal(content)):  # older ones have none
+            raise ValueError("it was damaged or edited after it was written (its sha256 differs)")
         return decode(Manifest, content, "manifest")
     except (OSError, ValueError, RecursionError) as error:
         raise unusable(path, f"not a valid manifest: {error}") from error
 
 
-def _to_json(manifest: Manifest, indent: int | None = None) -> str:
+def _to_json(manifest: Manifest) -> str:
     content = dataclasses.asdict(manifest) | {"spaces": manifest.spaces.plain_values()}
     if not manifest.plugins:
         del content["plugins"]  # as before there were any
-    return json.dumps(content, indent=indent, sort_keys=True, allow_nan=False)
+    return json.dumps(content, sort_keys=True, allow_nan=False)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -203,6 +208,6 @@ def _no(constant: str) -> None:
 def _check_keys(content: Any) -> None:
     """Ask for every key, also those that have a default: what is absent was lost."""
     names = {item.name for item in dataclasses.fields(Manifest)}
-    if not isinstance(content, dict) or {*content, "plugins"} != names:
+    if not isinstance(content, dict) or {*content, "plugins"} - {SEAL} != names:
         given = sorted(content) if isinstance(content, dict) else str(content)[:80]
         raise ValueError(f"it must have exactly the keys {sorted(names)}, not {given}")

@@ -15,8 +15,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from radt.data.foreign import check_room
 from radt.data.manifest import DataError
+from radt.room import check_room
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
 
@@ -33,7 +33,8 @@ def from_minari(name: str, folder: Path | None = None) -> list[Trajectory]:
         else:
             dataset = minari.MinariDataset(folder / name / "data")
         step = sum(_bytes(space) for space in (dataset.observation_space, dataset.action_space))
-        check_room(name, (step + 8) * int(dataset.total_steps))
+        needed = (step + 8) * int(dataset.total_steps)
+        check_room(name, needed, "read it on a larger machine", DataError)
         return list(_episodes(dataset))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(

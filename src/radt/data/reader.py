@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from radt.data.manifest import Manifest, TaskFile, read_manifest, unusable
 from radt.data.store import History, open_task, open_task_here
+from radt.room import free_memory
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory, returns_to_go
 
@@ -236,18 +236,6 @@ def memory_needed(spaces: TaskSpaces, files: Sequence[TaskFile]) -> int:
     step = math.prod(state.shape) * state.dtype.itemsize + 8
     step += math.prod(action.shape) * action.dtype.itemsize
     return step * sum(entry.transitions for entry in files)
-
-
-def free_memory() -> int:
-    """Count the bytes this process may still take."""
-    free = int(psutil.virtual_memory().available)
-    with contextlib.suppress(ImportError):  # there is no such limit outside Unix
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit != resource.RLIM_INFINITY:
-            free = min(free, max(0, limit - psutil.Process().memory_info().vms))
-    return free
 
 
 def _load(

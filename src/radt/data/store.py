@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from radt.data.manifest import (
     ArraySpec,
+    DataError,
     TaskFile,
     array_specs,
     check_spaces,
@@ -27,12 +28,14 @@ from radt.data.manifest import (
     unusable,
 )
 from radt.files import atomic_write, sha256
+from radt.room import check_room
 from radt.spaces import TaskSpaces, is_whole_number, value_problem
 
 MAX_OPEN_FILES = 128  # of one process
 CHUNK_STEPS = 4096
 CHUNK_BYTES = 2**20
 MAX_CHUNK_BYTES = 64 * 2**20
+DEFLATED = 1040  # how many times smaller deflate makes a file at most
 CLOCK_TICK_NS = 2 * 10**9  # the coarsest time stamp of a file system
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 _HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError)
@@ -94,6 +97,9 @@ class OpenTask:
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Read the steps `start` to `stop` (excluded) of one array and check their values."""
+        if stop is None:
+            needed = self.arrays[name].nbytes
+            check_room(f"{self.path}: its {name}", needed, "free some first", DataError)
         try:
             values: NDArray[Any] = self.arrays[name][start:stop]
         except _HDF5_ERRORS as error:
@@ -229,4 +235,7 @@ def array_risk(array: h5py.Dataset) -> str | None:
         return f"uses the filters {sorted(filters - _FILTERS)}, which are not allowed"
     if array.chunks and math.prod(array.chunks) * array.dtype.itemsize > MAX_CHUNK_BYTES:
         return f"has chunks of more than {MAX_CHUNK_BYTES} bytes"
+    packed = DEFLATED if filters & {h5py.h5z.FILTER_DEFLATE} else 1
+    if array.nbytes > packed * array.id.get_storage_size():
+        return f"claims {array.nbytes} bytes and holds {array.id.get_storage_size()}"
     return None

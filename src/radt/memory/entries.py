@@ -10,6 +10,7 @@ Tasks do not compete: what one agent writes cannot make another forget.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from radt.memory.similarity import similarity, unit
 from radt.registry import Registry
+from radt.room import check_room
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, SubTrajectory, returns_to_go
 
@@ -139,6 +141,7 @@ def stack(pieces: Sequence[SubTrajectory], spaces: TaskSpaces, length: int) -> B
 
 def blank(spaces: TaskSpaces, rows: int, length: int) -> Batch:
     """Return rows of padding with the right shapes and types, [rows, length]."""
+    check_room(f"{rows} x {length} steps", rows * length * step_bytes(spaces), "ask for fewer")
     state_types = {"discrete": torch.int64, "image": torch.uint8}
     state_type = state_types.get(spaces.state.kind, torch.float32)
     action_type = torch.int64 if spaces.action.kind == "discrete" else torch.float32
@@ -150,6 +153,11 @@ def blank(spaces: TaskSpaces, rows: int, length: int) -> Batch:
         timesteps=torch.zeros(rows, length, dtype=torch.int64),
         mask=torch.zeros(rows, length, dtype=torch.bool),
     )
+
+
+def step_bytes(spaces: TaskSpaces) -> int:
+    """Return the bytes that a step takes in a batch, at most."""
+    return 8 * (math.prod(spaces.state.shape) + math.prod(spaces.action.shape)) + 17
 
 
 def nothing(spaces: TaskSpaces, shape: torch.Size, chunk_len: int) -> Batch:

@@ -30,6 +30,8 @@ MOST_EPISODES = 2**31  # of one task
 class StoreError(RadtError, ValueError):
     """A memory that cannot be used as it was asked; the message says what to do next."""
 
+    in_doubt = False  # whether a write was kept is not known
+
 
 class MemoryMismatchError(StoreError):
     """A memory that was written with another embedder or for other spaces."""

@@ -109,7 +109,7 @@ class Memory:
         self.lock = threading.RLock()
         new = RamStore(spaces, config.halves.chunk_len, embedder.width)
         self.store: Store = new if store is None else store
-        self.index = self._new_index()
+        self.index = self._new_index(self.store)
         self._left_nothing: Counter[int] = Counter()  # by task: trials, since there are no entries
         self._told = False
 
@@ -280,8 +280,8 @@ class Memory:
         if bool(gone.any()):
             self.store.keep(~gone)
 
-    def _new_index(self) -> Searchable:
-        store, cosine = self.store, self.config.similarity == "cosine"
+    def _new_index(self, store: Store) -> Searchable:
+        cosine = self.config.similarity == "cosine"
         if isinstance(store, Searchable):  # a server searches by itself
             if cosine:
                 return store
@@ -329,7 +329,7 @@ class Memory:
     def load(self, path: Path, place: Place | None = None) -> dict[str, Tensor]:
         """Replace the contents by a saved memory of the same kind; return what its owner added.
 
-        `place` gives entries the numbers they have here, or refuses them.
+        `place` gives entries the numbers they have here, or refuses them: then nothing is replaced.
         """
         if not isinstance(self.store, RamStore):
             raise MemoryFileError(
@@ -340,7 +340,7 @@ class Memory:
         contents = contents if place is None else place(contents, owner)
         store = RamStore(self.spaces, self.config.halves.chunk_len, self.embedder.width)
         store.append(contents)
+        index = self._new_index(store)
         with self.lock:
-            self.store = store
-            self.index = self._new_index()
+            self.store, self.index = store, index
         return owner

@@ -7,23 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
-from radt.data.reader import free_memory
 from radt.decode import DecodeError
-from radt.files import atomic_write, seal
 from radt.memory.entries import Entries, blank
 from radt.memory.identity import MOST_TASKS, Identity, MemoryFileError, refuse_other
 from radt.memory.similarity import unit
 from radt.memory.store import NewEntries
+from radt.room import check_room
+from radt.sealed import EDITED, BrokenSealError, read_sealed, write_sealed
 from radt.trajectory import Batch
 
 VERSION = "2"
 OLDER = ("1",)  # without a checksum
-SEAL = "sha256"
 
 
 def write_file(
@@ -34,10 +31,7 @@ def write_file(
     tensors |= {f"owner.{name}": tensor for name, tensor in owner.items()}
     tensors |= _columns("chunk", contents.chunks)
     said = json.dumps(identity.to_json(), sort_keys=True)
-    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    header = {"radt_memory": VERSION, "identity": said}
-    sealed = {**header, SEAL: seal(contiguous, header)}
-    atomic_write(path, safetensors.torch.save(contiguous, metadata=sealed))
+    write_sealed(path, tensors, {"radt_memory": VERSION, "identity": said})
 
 
 def read_file(path: Path, identity: Identity) -> tuple[NewEntries, dict[str, Tensor]]:
@@ -75,20 +69,17 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Identity]:
     """Read a saved memory's tensors and what it says its keys and chunks depend on."""
     if not path.exists():
         raise MemoryFileError(f"there is no memory at {path}; save one first, or start empty")
-    if (size := path.stat().st_size) > (free := free_memory()):
-        raise MemoryFileError(
-            f"{path} has {size} bytes, but only {free} fit into RAM; free some, or start with an "
-            "empty memory"
-        )
+    advice = "free some, or start with an empty memory"
+    check_room(str(path), path.stat().st_size, advice, MemoryFileError)
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors, header, has_seal = read_sealed(path)
         version, identity = header.get("radt_memory"), json.loads(header.get("identity", "{}"))
-    except (safetensors.SafetensorError, OSError, json.JSONDecodeError) as error:
+        if not has_seal and version == VERSION:
+            raise BrokenSealError(EDITED)
+    except (BrokenSealError, json.JSONDecodeError, RecursionError) as error:
+        problem = error if isinstance(error, BrokenSealError) else f"is damaged ({error})"
         raise MemoryFileError(
-            f"{path} is damaged or no safetensors file ({error}); delete it and start with an "
-            "empty memory"
+            f"{path} {problem}; delete it and start with an empty memory"
         ) from error
     try:
         if version not in (VERSION, *OLDER):
@@ -98,13 +89,6 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Identity]:
         raise MemoryFileError(
             f"{path} is no memory of format {VERSION} ({error}); give a file that Memory.save wrote"
         ) from error
-    told = {name: value for name, value in header.items() if name != SEAL}
-    is_older = SEAL not in header and version in OLDER
-    if not is_older and header.get(SEAL) != seal(tensors, told):
-        raise MemoryFileError(
-            f"{path} was damaged or edited after it was written (its sha256 does not fit); delete "
-            "it and start with an empty memory"
-        )
     return tensors, theirs
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from radt.memory.identity import MemoryMismatchError
+from radt.memory.identity import MOST_TASKS, MemoryFileError, MemoryMismatchError
 from radt.memory.store import NewEntries
+
+OPTIONAL = ("tasks", "rewards_of_trials")  # not in older files
 
 
 def by_task(tasks: Sequence[int]) -> Tensor:
@@ -51,6 +53,7 @@ class SavedTasks:
                 f"{self.path} was not saved by an agent of {self.slots} slots; build an agent with "
                 f"as many slots as it has ({count})"
             )
+        self._check(owner)
         if "tasks" not in owner:
             contents = self._of_older(contents)
             self.tasks = self._expected()
@@ -62,6 +65,23 @@ class SavedTasks:
                 f"have {self._expected()}; build it with tasks={self.tasks}"
             )
         return contents if self.shared else self._into_slots(contents)
+
+    def _check(self, owner: Mapping[str, Tensor]) -> None:
+        """Refuse what no agent can have saved of how far it has come."""
+        for name in ("trial", "solved", "tasks_started", "tasks", "rewards_of_trials"):
+            if name not in owner and name in OPTIONAL:
+                continue
+            values = owner.get(name, torch.zeros(()))
+            kind = torch.bool if name == "solved" else torch.int64
+            low, axes = (-1, 2) if name == "rewards_of_trials" else (0, 1)
+            is_own = (values.dtype, values.ndim) == (kind, axes)
+            if not is_own or len(values) != self.slots or bool((values < low).any()):
+                raise MemoryFileError(
+                    f"{self.path} does not say rightly how far its agent had come ({name}); give a "
+                    "file that agent.save wrote, or start with an empty memory"
+                )
+        if "tasks" in owner and int(owner["tasks"].max()) >= MOST_TASKS:
+            raise MemoryFileError(f"{self.path} has tasks beyond {MOST_TASKS - 1}; start empty")
 
     def _expected(self) -> list[int]:
         return list(range(self.slots)) if self.wanted is None else list(self.wanted)

@@ -73,7 +73,10 @@ class ExplorationBonus:
         self.forget(np.arange(len(self.counts)))
         if not self.count_bonus or "tried_at" not in kept:
             return
-        rows = zip(kept["tried_at"].tolist(), kept["tried_in"], kept["tried"], strict=True)
+        at, tried = kept["tried_at"], kept["tried"]
+        if tried.dtype != torch.int64 or tried.shape[1:] != (self.actions,) or bool((at < 0).any()):
+            raise ValueError(f"{list(tried.shape)} counts of {self.actions} actions")
+        rows = zip(at.tolist(), kept["tried_in"], tried, strict=True)
         for (slot, stage), state, times in rows:
             self.counts[slot][stage, state.numpy().tobytes()] = times.numpy().copy()
 

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from radt.data.reader import Dataset
 from radt.envs.suite import TaskSuite
 from radt.memory.embed import EMBEDDERS, Embedder
+from radt.memory.entries import step_bytes
 from radt.memory.memory import Memory
 from radt.methods.trials import RunningTrials
 from radt.model.heads import ActionHead, action_head
 from radt.registry import Registry
+from radt.room import check_room
 from radt.spaces import TaskSpaces
 from radt.trajectory import Retrieval, Trajectory
 
@@ -30,6 +32,7 @@ class ContextSize:
     retrieved_steps: int = 0  # read out of a memory
 
 
+TOKENS = 4  # of a step at most
 Progress = Callable[[int, int], None]  # is told how much is done, of how much
 Retrieve = Callable[[Tensor, Tensor, Tensor], Retrieval]  # queries [B, d], tasks [B], steps [B]
 
@@ -113,6 +116,19 @@ class Method(Protocol):
     def actor(self, slots: int) -> Actor:
         """Put the method to work on several slots."""
         ...
+
+
+def check_size(method: Method, slots: int) -> None:
+    """Refuse to act with trials and contexts that would not fit into memory."""
+    spaces, context = method.spaces, method.context
+    steps = context.input_steps + context.retrieved_steps
+    network = getattr(method.networks.get("policy"), "config", None)
+    values = TOKENS * network.width * (2 * network.layers + 4) if network else 0  # of one step
+    check_room(
+        f"{slots} trials of up to {spaces.horizon} steps that read {steps} steps at once",
+        slots * (step_bytes(spaces) * (2 * spaces.horizon + steps) + 4 * values * steps),
+        "use fewer slots, or a method with a smaller horizon, context_len and top_k",
+    )
 
 
 def head_of(method: Method) -> ActionHead:

@@ -27,6 +27,7 @@ from radt.files import atomic_write
 from radt.methods import METHODS, Method
 from radt.metrics import late_score, return_after_success, solved_by
 from radt.registry import plugins_behind
+from radt.runs.belonging import check_checkpoint
 from radt.runs.evaluations import (
     MAIN,
     Parts,
@@ -168,7 +169,8 @@ def load_trained(run: Run) -> Method:
     """Load the trained method, or build one that learns nothing."""
     if not METHODS[run.config.method].learns:
         return build_for(run)
-    method, _ = load_checkpoint(run.out / CHECKPOINT)
+    method, card = load_checkpoint(run.out / CHECKPOINT)
+    check_checkpoint(run, card)
     to_device(method, run.device)
     return method
 

@@ -2,11 +2,13 @@
 
 The first line says what the trace is of. Then each line is one trial of one task, in columns: what
 was seen and done, what was searched, found, scored and chosen (`recorder` names the columns). The
-last line says so where the trace was cut.
+last line says that the trace ends, and where it was cut. Each line ends with a seal of where it
+stands and what it says.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -23,9 +25,12 @@ from radt.old_names import translated
 from radt.runs.step_recorder import RecordedSteps, StepRecorder
 from radt.trajectory import Verdict
 
-VERSION = 2
+VERSION = 3
+OLDER = (2,)  # without seals and an end
 MOST_STEPS = 200_000
 MOST_BYTES = 1 << 26  # of one line that is read
+SEALED = re.compile(rb'(.*), "seal": "([0-9a-f]{32})"\}\n', re.DOTALL)
+UNFINISHED = "it breaks off: whoever wrote it was stopped"
 START = re.compile(rb'\{"task": (\d+), "trial": (\d+), "return": (-?[\d.e+-]+), "steps": (\d+), ')
 
 
@@ -38,10 +43,10 @@ class Trace:
 
     def __init__(self, path: Path, env: str = "", method: str = "", most: int = MOST_STEPS) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("w", encoding="utf-8")
+        self._file = path.open("wb")
         self.env, self.method, self.most, self.written = env, method, most, 0
         self._recorder: StepRecorder | None = None
-        self._cut = False
+        self._cut: str | None = None
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Look at what every slot did; a trial is written when the next one begins."""
@@ -59,6 +64,7 @@ class Trace:
             for slot in range(self._recorder.agent.slots):
                 self._finish(self._recorder, slot)
             self._recorder.__exit__()
+            self._write({"end": self._cut})
         self._file.close()
 
     def _finish(self, recorder: StepRecorder, slot: int) -> None:
@@ -66,14 +72,20 @@ class Trace:
         if not len(part) or self._cut:
             return
         if self.written + len(part) > self.most:
-            self._cut = True
-            self._write({"cut": f"only whole trials of the first {self.most} steps are kept"})
+            self._cut = f"only whole trials of the first {self.most} steps are kept"
             return
         self.written += len(part)
         self._write(trial_line(recorder.agent.tasks[slot], part, recorder.entries[slot]))
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        said = json.dumps(line, allow_nan=False).encode()[:-1]
+        sealed = said + f', "seal": "{line_seal(self._file.tell(), said)}"}}\n'.encode()
+        self._file.write(sealed)
+
+
+def line_seal(offset: int, said: bytes) -> str:
+    """Hash what a line says before its seal, and where it stands."""
+    return hashlib.blake2b(b"%d " % offset + said, digest_size=16).hexdigest()
 
 
 @contextmanager
@@ -117,6 +129,7 @@ class TracedTrial:
     steps: int
     offset: int
     size: int  # bytes
+    is_sealed: bool
 
 
 @dataclass(frozen=True)
@@ -131,25 +144,43 @@ class Contents:
 
 
 def read_contents(path: Path) -> Contents:
-    """Read what a trace is of and where its trials stand; only their first bytes are looked at."""
+    """Read what a trace is of and where its trials stand, once every line is as it was written."""
+    if not path.is_file():
+        raise TraceError(f"there is no {path.name}; write one with `radt evaluate --trace`")
     with path.open("rb") as file:
-        first = _parsed(path, file.readline(MOST_BYTES))
-        if not isinstance(first, dict) or first.get("radt_trace") != VERSION:
+        line = file.readline(MOST_BYTES)
+        first = _parsed(path, line)
+        version = first.get("radt_trace") if isinstance(first, dict) else None
+        if version not in (VERSION, *OLDER):
             raise TraceError(
                 f"{path.name} is no trace of format {VERSION}; write one with `radt evaluate "
                 "--trace`"
             )
-        places, cut, offset = {}, None, file.tell()
-        for line in file:
+        sealed = version == VERSION
+        places, cut, offset = {}, UNFINISHED if sealed else None, 0
+        while line.endswith(b"\n"):
+            _check_seal(path, line, offset, sealed)
             if match := START.match(line):
                 task, trial, steps = (int(match[group]) for group in (1, 2, 4))
-                place = TracedTrial(task, trial, float(match[3]), steps, offset, len(line))
+                place = TracedTrial(task, trial, float(match[3]), steps, offset, len(line), sealed)
                 places[task, trial] = place
-            elif line.startswith(b'{"cut": '):
-                cut = str(_parsed(path, line).get("cut"))
+            elif line.startswith((b'{"cut": ', b'{"end": ')):
+                said = _parsed(path, line)
+                cut = said.get("cut") or said.get("end")
             offset += len(line)
+            line = file.readline()
     tasks = tuple(dict.fromkeys(task for task, _ in places))
     return Contents(str(first.get("env")), str(first.get("method")), tasks, places, cut)
+
+
+def _check_seal(path: Path, line: bytes, offset: int, expected: bool) -> None:
+    """Refuse a line that is not as it was written, or not where; older ones carry no seal."""
+    found = SEALED.fullmatch(line)
+    if (found is None and expected) or (found and line_seal(offset, found[1]) != found[2].decode()):
+        raise TraceError(
+            f"{path.name} was damaged or edited (at byte {offset}); write it again with `radt "
+            "evaluate --trace`"
+        )
 
 
 def read_trial(path: Path, place: TracedTrial) -> dict[str, Any]:
@@ -158,13 +189,17 @@ def read_trial(path: Path, place: TracedTrial) -> dict[str, Any]:
         raise TraceError(f"trial {place.trial} of {path.name} is too long: {place.size} bytes")
     with path.open("rb") as file:
         file.seek(place.offset)
-        return translated(dict(_parsed(path, file.read(place.size))), ("probabilities",))
+        line = file.read(place.size)
+    _check_seal(path, line, place.offset, place.is_sealed)
+    told = dict(_parsed(path, line))
+    told.pop("seal", None)
+    return translated(told, ("probabilities",))
 
 
 def _parsed(path: Path, line: bytes) -> Any:
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(
             f"{path.name} is damaged ({error}); write it again with `radt evaluate --trace`"
         ) from error

@@ -14,6 +14,7 @@ from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
 from radt.methods.method import LearnOnline
 from radt.methods.training_index import told
+from radt.runs.belonging import check_dataset
 from radt.runs.evaluate import validate
 from radt.runs.provenance import Stopwatch
 from radt.runs.run import (
@@ -38,6 +39,7 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     claim(run)
     if path.exists() or not entry.learns:
         return path
+    check_dataset(run, dataset.manifest)
     chosen = dataset.select(run.tasks[0])
     tracker = run.tracker()
     with run.group.rank_zero_first():

@@ -28,6 +28,7 @@ from radt.memory.rows import (
 )
 
 PAGE_BYTES = 8192
+MAGIC = b"SQLite format 3\0"  # how a database begins
 TABLES = (
     "CREATE TABLE about (name TEXT NOT NULL, value TEXT NOT NULL, seal BLOB NOT NULL)",
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, "
@@ -37,6 +38,7 @@ TABLES = (
     "CREATE TABLE forgotten (id INTEGER PRIMARY KEY, at_write INTEGER NOT NULL, "
     "seal BLOB NOT NULL)",
 )
+NO_FIRST_PAGE = "its first page is gone, so SQLite cannot read it"
 # A damaged file can hold text that is none, or ask for more memory than there is.
 ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
@@ -93,6 +95,12 @@ def connect(path: Path, writing: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def lacks_first_page(path: Path) -> bool:
+    """Tell whether a file does not even begin as a database: SQLite deletes the log of such one."""
+    with path.open("rb") as file:
+        return path.stat().st_size < PAGE_BYTES or file.read(len(MAGIC)) != MAGIC
+
+
 def has_our_tables(connection: sqlite3.Connection) -> bool:
     """Tell whether a database has the tables of a memory, and nothing else."""
     found = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
@@ -105,6 +113,8 @@ class Database:
     def __init__(self, path: Path, writing: bool = False) -> None:
         if not path.is_file():
             raise damaged(path, "it is missing")
+        if lacks_first_page(path):
+            raise damaged(path, NO_FIRST_PAGE)
         self.path, self.writing = path, writing
         with explained(path):
             self.connection = connect(path, writing)

@@ -14,7 +14,7 @@ import torch
 from radt.files import atomic_write
 from radt.memory.embed import Embedder
 from radt.memory.entries import prefixes
-from radt.memory.folder.database import Database, create_database, damaged
+from radt.memory.folder.database import MAGIC, Database, create_database, damaged
 from radt.memory.folder.store import (
     FolderStore,
     database_path,
@@ -31,7 +31,6 @@ from radt.memory.store import NewEntries, open_store
 if TYPE_CHECKING:
     from radt.memory.postgres.store import PostgresStore
 
-SQLITE = b"SQLite format 3"  # how such a file begins
 AT_ONCE = 128  # rows that are embedded together
 
 
@@ -104,7 +103,7 @@ def read_memory(place: str) -> tuple[Identity, NewEntries]:
 def is_exported(file: Path) -> bool:
     """Tell whether a file is one that `export` wrote."""
     with file.open("rb") as opened:
-        return opened.read(len(SQLITE)) == SQLITE
+        return opened.read(len(MAGIC)) == MAGIC
 
 
 def is_memory(source: str) -> bool:

@@ -321,10 +321,12 @@ class FolderStore(RowStore):
             acknowledge(self.folder, Acknowledged(self.generation, state.writes))
         except OSError as error:
             self.close()
-            raise MemoryFileError(
+            unsure = MemoryFileError(
                 f"the last write to {self.place} is whole, but could not be acknowledged "
                 f"({error}); open the memory again"
-            ) from error
+            )
+            unsure.in_doubt = True
+            raise unsure from error
         self.state = state
 
     def _check_writer(self) -> None:

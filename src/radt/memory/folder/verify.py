@@ -19,10 +19,12 @@ from typing import Any
 
 from radt.memory.folder.database import (
     ERRORS,
+    NO_FIRST_PAGE,
     PAGE_BYTES,
     connect,
     explained,
     has_our_tables,
+    lacks_first_page,
     make_tables,
     refuse_no_damage,
 )
@@ -84,7 +86,7 @@ def repair(folder: Path) -> Repair:
         with _opened(path, promised) as remains:
             if promised is not None and remains.findings.is_sound:
                 return Repair(len(remains.whole), (), 0, "")
-            if remains.identity is None or not (remains.is_known or remains.whole):
+            if remains.identity is None or remains.is_hopeless:
                 raise _hopeless(path)
             aside = _put_aside(path, folder / ASIDE)
             generation = int(path.stem.split("-")[1]) + 1
@@ -113,6 +115,11 @@ class Remains:
     def findings(self) -> Findings:
         """What to say of it."""
         return Findings(len(self.whole), self.lost, tuple(self.problems))
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether nothing was saved of what there was."""
+        return not self.whole and bool(self.missing_writes or not self.is_known)
 
     @property
     def next_state(self) -> State:
@@ -209,6 +216,8 @@ def _opened(path: Path, promised: Acknowledged | None) -> Iterator[Remains]:
 
 def _first_page_problems(path: Path) -> list[str]:
     """Say why SQLite does not find the tables of a database, if it does not."""
+    if lacks_first_page(path):
+        return [NO_FIRST_PAGE]
     try:
         with closing(connect(path)) as connection:
             return [] if has_our_tables(connection) else ["its tables are others"]

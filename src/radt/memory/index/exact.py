@@ -210,8 +210,11 @@ def candidates(table: KeyTable, directions: Tensor, k: int, rows: Rows) -> Tenso
 
 
 def _blocks(rows: Rows) -> Iterator[Rows]:
+    """Cut rows into blocks; rows without a gap are read where they lie, which copies no keys."""
     if isinstance(rows, Tensor):
-        yield from rows.split(BLOCK)
+        for part in rows.split(BLOCK):
+            start, stop = (int(part[0]), int(part[-1]) + 1) if len(part) else (0, 0)
+            yield slice(start, stop) if stop - start == len(part) else part
         return
     for start in range(rows.start, rows.stop, BLOCK):
         yield slice(start, min(start + BLOCK, rows.stop))

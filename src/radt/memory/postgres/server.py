@@ -234,9 +234,11 @@ class Server:
         raise AssertionError("tries have no end")
 
     def _error(self, what: str, failure: Failure) -> MemoryServerError:
-        return MemoryServerError(
+        error = MemoryServerError(
             f"{self.place}: {what}: {failure.reason}{self._doubt}. Next: {failure.next_step}"
         )
+        error.in_doubt = bool(self._doubt)
+        return error
 
     def _connected(self) -> Connection:
         if self._connection is None:

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,6 +32,8 @@ from radt.memory.postgres.server import (
 )
 from radt.memory.rows import About, Findings, Row, RowFormat, RowStore, State, check_ids, some
 from radt.memory.store import NewEntries, ids_of
+
+STRANGE = "are searched by other keys than theirs"
 
 
 def no_server_memory(place: str) -> MemoryServerError:
@@ -111,10 +114,14 @@ class PostgresStore(RowStore):
         """
         check_queries(queries, k, partition, self.identity.key_width)
         newest = self.state.last_id
-        relevance, numbers = self.server.run(
-            lambda connection: tables.search(connection, queries, k, partition, newest)
-        )
-        return relevance, ids_of(self.numbers.numpy(), numbers)
+
+        def work(connection: Connection) -> tuple[Tensor, Tensor]:
+            if partition is not None:
+                self._check_searched(connection, partition.unique().tolist())
+            return tables.search(connection, queries, k, partition, newest)
+
+        relevance, numbers = self.server.run(work)
+        return relevance, self._known(numbers)
 
     def refresh(self) -> None:
         """Take in what others have written and removed since."""
@@ -194,7 +201,11 @@ class PostgresStore(RowStore):
         state = self._about(connection).state
         gone = tables.forgotten(connection, self.state.writes) if len(self.numbers) else set()
         ids, entries = GrowingTensor(self.numbers), GrowingRecord(Entries.none())
-        for rows in tables.read_numbers(connection, self.state.last_id):
+        for rows in tables.read_sealed(connection, self.state.last_id):
+            for row in rows:
+                self._whole(row, content=False)
+            if strange := tables.strange_directions(connection, self.format, rows):
+                raise self._damaged(f"entries {some(strange)} {STRANGE}")
             ids.append(torch.tensor([row.id for row in rows]))
             entries.append(self.format.entries(rows))
         return Changes(state, torch.tensor(sorted(gone)), ids.rows, entries.rows)
@@ -208,7 +219,25 @@ class PostgresStore(RowStore):
         if not bool(kept.all()):
             self._drop(kept)
         self._add(changes.ids, changes.entries, self._keys.rows[:0])
+        self._counts = torch.bincount(self.entries.task)  # [tasks]
         self.state = changes.state
+
+    def _check_searched(self, connection: Connection, tasks: Sequence[int]) -> None:
+        """Refuse to search tasks that have more or fewer keys to search than entries."""
+        there = tables.searched_in(connection, tasks, self.state.last_id)
+        wrong = [
+            task for task in tasks if there.get(task, 0) != int(self._counts[task : task + 1].sum())
+        ]
+        if wrong and self._about(connection).state == self.state:  # else others have removed some
+            raise self._damaged(f"the keys of tasks {some(wrong)} that are searched have changed")
+
+    def _known(self, numbers: Tensor) -> Tensor:
+        """Return the ids of numbers that a search found; one that nobody wrote is damage."""
+        known, found = self.numbers.numpy(), numbers[numbers >= 0].numpy()
+        at = np.searchsorted(known, found)
+        if (at == len(known)).any() or (known[at] != found).any():
+            raise self._damaged("it is searched by keys of entries that are not there")
+        return ids_of(known, numbers)
 
     def _whole_rows(self, numbers: list[int]) -> dict[int, Row]:
         return self.server.run(lambda connection: self._rows(connection, numbers, True))
@@ -259,7 +288,7 @@ def _verified(connection: Connection) -> Findings:
                 whole.append(row)
         good |= {row.id for row in whole}
         if strange := tables.strange_directions(connection, format, whole):
-            problems.append(f"entries {some(strange)} are searched by other keys than theirs")
+            problems.append(f"entries {some(strange)} {STRANGE}")
     expected, odd = check_ids(state, good, tables.forgotten(connection))
     problems += odd
     if (count := tables.searched(connection)) != state.entries:

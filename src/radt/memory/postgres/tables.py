@@ -46,7 +46,6 @@ from radt.memory.store import NewEntries
 
 AT_ONCE = 4096  # rows of one statement, so that none takes long
 ONE_AT_A_TIME = 0x72616474  # an advisory lock: memories are made one after the other
-NUMBERS = Row._fields[:8]  # id, task, ..., total_return
 KINDS = (*["int8"] * 7, "float8", *["bytea"] * 4)  # of a row's columns
 TABLES = """
 CREATE EXTENSION IF NOT EXISTS vector SCHEMA public;
@@ -119,11 +118,11 @@ def read_about(connection: Connection, lock: bool = False) -> About:
     return about_from(connection.execute(asked).fetchall())
 
 
-def read_numbers(connection: Connection, after: int) -> Iterator[list[Row]]:
-    """Go through the rows with ids above `after`, some at a time; only their numbers are read."""
-    asked = f"SELECT {', '.join(NUMBERS)} FROM entries WHERE id > %s ORDER BY id LIMIT {AT_ONCE}"
+def read_sealed(connection: Connection, after: int) -> Iterator[list[Row]]:
+    """Go through the rows with ids above `after`, some at a time, without their contents."""
+    asked = f"SELECT {SEALED} FROM entries WHERE id > %s ORDER BY id LIMIT {AT_ONCE}"
     while found := connection.execute(asked, (after,), binary=True).fetchall():
-        yield [Row(*values, *[b""] * 3) for values in found]
+        yield [Row(*values) for values in found]
         after = found[-1][0]
 
 
@@ -139,7 +138,7 @@ def read_rows(connection: Connection, ids: Sequence[int], contents: bool) -> dic
 
 def whole_rows(connection: Connection) -> Iterator[list[Row]]:
     """Go through all rows with their contents, some at a time, in the order of their ids."""
-    for part in read_numbers(connection, after=0):
+    for part in read_sealed(connection, after=0):
         found = read_rows(connection, [row.id for row in part], contents=True)
         yield [found[id] for id in sorted(found)]
 
@@ -148,6 +147,12 @@ def forgotten(connection: Connection, since: int = 0) -> set[int]:
     """Return the ids that were removed after a write."""
     asked = "SELECT id FROM forgotten WHERE at_write > %s"
     return {id for (id,) in connection.execute(asked, (since,), binary=True)}
+
+
+def searched_in(connection: Connection, tasks: Sequence[int], newest: int) -> dict[int, int]:
+    """Count the entries that a search in each of some tasks goes through, up to the newest."""
+    asked = "SELECT task, count(*) FROM directions WHERE task = ANY(%s) AND id <= %s GROUP BY task"
+    return dict(connection.execute(asked, (list(tasks), newest), binary=True).fetchall())
 
 
 def searched(connection: Connection) -> int:
