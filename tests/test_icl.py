@@ -8,6 +8,7 @@ from gymnasium.vector import AutoresetMode
 
 from radt.agent import Agent, Target
 from radt.icl import ICLResult, in_context_learning
+from radt.methods.controls import apply_control
 from tests.contracts.method import build_method
 from tests.contracts.unequal import SPACES, diaries, unequal_envs
 
@@ -46,6 +47,22 @@ def test_all_modes_give_the_same_returns(name: str) -> None:
     for other in results[1:]:
         np.testing.assert_array_equal(other.returns, results[0].returns)
         np.testing.assert_array_equal(other.first_reward, results[0].first_reward)
+
+
+@pytest.mark.parametrize("control", [None, "erased", "rewarded-only"])
+def test_slots_that_have_stored_nothing_act_as_if_they_searched(control: str | None) -> None:
+    returns = []
+    for always in (False, True):
+        mode = AutoresetMode.NEXT_STEP
+        agent = agent_for("ra-dt", mode)
+        actor: Any = agent.actor
+        if control is not None:
+            apply_control(control, actor, TASKS, seed=0)
+        if always:
+            actor.retrieve = actor.memory.retrieve
+        result = in_context_learning(agent, unequal_envs(TASKS, mode), TRIALS, seed=0)
+        returns.append(result.returns)
+    np.testing.assert_array_equal(*returns)
 
 
 def test_success_is_what_the_environment_says() -> None:

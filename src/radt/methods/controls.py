@@ -55,6 +55,11 @@ def possible(control: str, actor: Actor, tasks: Sequence[int]) -> bool:
     return actor.memory is not None and isinstance(actor, ChoosesChunks)
 
 
+def changes_nothing(control: str | None, actor: Actor) -> bool:
+    """Say whether an actor acts under a control as it does without: it has nothing to erase."""
+    return control == "erased" and not getattr(actor, "remembers", True)
+
+
 def apply_control(control: str, actor: Actor, tasks: Sequence[int], seed: int) -> None:
     """Let an actor, whose slots are of some tasks, act under a control.
 

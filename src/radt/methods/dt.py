@@ -98,6 +98,7 @@ class DTActor:
 
     def __init__(self, window: MovingWindow) -> None:
         self.window, self.policy = window, window.policy.eval()
+        self.remembers = type(self) is not DTActor  # others may know of earlier trials
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Nothing to forget."""

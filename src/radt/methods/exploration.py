@@ -195,4 +195,5 @@ def counting(actor: Actor, bonus: ExplorationBonus) -> Actor:
     wrapped: Any = actor
     wrapped.decide, wrapped.forget = decide_and_count, forget_counts
     wrapped.kept, wrapped.restore = keep_counts, restore_counts
+    wrapped.remembers = True
     return actor

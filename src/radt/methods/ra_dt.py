@@ -149,6 +149,7 @@ class RADTActor:
         self._memory = memory
         self._tasks: NDArray[np.int64] | None = None  # [slots] in a shared memory; None: its own
         slots, config = len(held.chunks), memory.config
+        self._searches = np.ones(slots, dtype=bool)  # [slots] in this trial there is what to find
         every_step = config.retrieve_every == 1
         self._stepper = memory.embedder.stepper(slots, config.context_len) if every_step else None
 
@@ -177,6 +178,10 @@ class RADTActor:
         self.window.begin_trials(slots)
         if self._tasks is not None:
             self._memory.refresh()
+        stored: NDArray[np.bool_] = np.isin(slots, self._memory.entries.task.numpy())
+        only_own = self._tasks is None and self.retrieve is None  # nothing comes before its end
+        self._searches[slots] = stored | (not only_own)
+        self.held.drop(torch.from_numpy(slots[~self._searches[slots]]))
         if self._stepper is not None:
             self._stepper.reset(torch.from_numpy(slots))
 
@@ -199,9 +204,12 @@ class RADTActor:
     def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
         """Construct queries (line 5), search and reweight (lines 6 and 7, Eq. 3-5)."""
         every = self._memory.config.retrieve_every
+        slots = slots[self._searches[slots]]
         step = trials.step[slots]
         asking = step == 0 if every == 0 else step % every == 0
         self.retrieval, self.query_slots, self.query = None, slots[:0], None
+        if not len(slots):
+            return
         vectors = None
         if self._stepper is not None:
             latest = trials.latest(slots, self.policy.embed.no_action)
