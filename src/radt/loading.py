@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gymnasium.vector import AutoresetMode
 
-from radt.agent import ActionRule, Agent, Target, checked_tasks
+from radt.agent import ActionRule, Agent, checked_tasks
 from radt.checkpoint import Card, CheckpointError, load_checkpoint
 from radt.decode import decode
 from radt.envs.suite import SUITES
@@ -20,7 +20,7 @@ from radt.memory.memory import Memory
 from radt.methods import METHODS, Method
 from radt.methods.method import check_size
 from radt.runs.compare import read_config
-from radt.runs.run import CHECKPOINT, Run, build_for, describe, to_device
+from radt.runs.run import CHECKPOINT, Run, build_for, carried_target, describe, to_device
 from radt.trajectory import Trajectory
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -66,7 +66,7 @@ class Loaded:
             memory = memory if isinstance(memory, Memory) else self.memory(memory or "ram:")
             if not memory.write(demonstrations):
                 memory.warn_empty(f"keeps none of {len(demonstrations)} demonstrations")
-        target = Target(*self.card.target, self.card.task_targets)
+        target = carried_target(self.card)
         return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, tasks, memory)
 
     def _refuse_unseen(self, demonstrations: Sequence[Trajectory], tasks: list[int]) -> None:

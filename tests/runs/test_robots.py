@@ -41,6 +41,10 @@ def test_from_data_to_a_curve(
     assert (record["scoring"] is not None) == (env not in HIDDEN)
     assert (out / "report.html").stat().st_size > 10_000
     assert Path(out / "curve.png").exists()
+    if method == "dt":  # it aims at the same targets, of its data
+        again = out / "again.json"
+        assert cli.main(["evaluate", str(out), f"--out={again}", "--threads=1", "--quiet"]) == 0
+        assert json.loads(again.read_text())["returns"] == record["returns"]
 
 
 @pytest.mark.parametrize(("env", "gap"), [("meta-world", 1000), ("dm-control", 250)])

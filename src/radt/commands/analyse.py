@@ -39,7 +39,7 @@ class Analysis(ComputingVerb):
         from radt.loading import load, shipped
         from radt.runs.compare import read_config
         from radt.runs.evaluate import Trials, trials_of
-        from radt.runs.run import Run, RunError
+        from radt.runs.run import Run, RunError, carried_target
 
         if self.trials < 1:
             raise RunError(f"--trials must be at least 1, not {self.trials}")
@@ -48,7 +48,9 @@ class Analysis(ComputingVerb):
             run = Run(read_config(source), source)
             return loaded, replace(trials_of(run), count=self.trials)
         suite, card = SUITES[loaded.card.env], loaded.card
-        return loaded, Trials(suite, suite.eval_tasks, self.trials, loaded.rule, card.seed)
+        target = carried_target(card)
+        rule, seed = loaded.rule, card.seed
+        return loaded, Trials(suite, suite.eval_tasks, self.trials, rule, seed, target=target)
 
     def place(self, name: str, source: Path | None) -> Path:
         """Say where the picture goes."""

@@ -140,6 +140,7 @@ class EvaluateVerb(EngineVerb):
         from radt.envs.suite import SUITES, splits_of
         from radt.runs.compare import read_config
         from radt.runs.evaluate import Trials
+        from radt.runs.run import carried_target
 
         suite, count = SUITES[self.env or loaded.card.env], self.trials
         if suite.spaces != loaded.card.spaces:
@@ -157,7 +158,9 @@ class EvaluateVerb(EngineVerb):
             splits = {**splits, "train": loaded.card.tasks}
         if self.split not in splits:
             raise UnknownNameError(f"split of {suite.name}", self.split, list(splits))
-        return Trials(suite, splits[self.split], count, loaded.rule, self.seed)
+        own = suite.name == loaded.card.env  # elsewhere, that suite says what can be aimed at
+        target = carried_target(loaded.card) if own else None
+        return Trials(suite, splits[self.split], count, loaded.rule, self.seed, target=target)
 
     def _free_place(self, trials: Trials) -> Path:
         """Name the result after all that makes it differ from another one beside it."""

@@ -21,7 +21,7 @@ from radt.methods.exploration import exploration_of, with_exploration
 from radt.runs.compare import read_config
 from radt.runs.evaluate import Trials, optima, trials_of
 from radt.runs.provenance import machine
-from radt.runs.run import CHECKPOINT, Run
+from radt.runs.run import CHECKPOINT, Run, carried_target
 from radt.version import code_version
 
 SHIPPED = Path(__file__).parents[1] / "weights"
@@ -51,7 +51,8 @@ def opened(weights: Weights, most: int | None = None) -> tuple[Method, Card, Tri
         usual = trials_of(Run(read_config(weights.place), weights.place))
     else:
         suite, rule = SUITES[card.env], decode(ActionRule, card.action_rule, str(file))
-        usual = Trials(suite, suite.eval_tasks, suite.trials, rule, card.seed)
+        target = carried_target(card)
+        usual = Trials(suite, suite.eval_tasks, suite.trials, rule, card.seed, target=target)
     count = usual.count if most is None else min(most, usual.count)
     return method, card, replace(usual, count=count)
 

@@ -284,14 +284,18 @@ def target_of(run: Run) -> Target:
     if targets != "data":
         return Target(*suite.target_return, tuple((task, *pair) for task, pair in targets.items()))
     if (run.out / CHECKPOINT).exists():
-        card = read_card(run.out / CHECKPOINT)
-        return Target(*card.target, card.task_targets)
+        return carried_target(read_card(run.out / CHECKPOINT))
     if not (folder / MANIFEST).is_file():
         return Target(*suite.target_return)
     episodes = Dataset.open(folder, run.tasks[0], in_memory=False).episodes
     best = {int(task): best_return(episodes, int(task)) for task in np.unique(episodes.task)}
     table = tuple((task, value, 0.0) for task, value in best.items())
     return Target(float(np.mean(list(best.values()))), 0.0, table)
+
+
+def carried_target(card: Card) -> Target:
+    """Return what a checkpoint's trials aim at in the suite that it was trained in."""
+    return Target(*card.target, card.task_targets)
 
 
 def describe(run: Run) -> Card:
