@@ -138,7 +138,8 @@ class RunWords(Verb):
     """Environment; `radt envs` lists them."""
     method: Annotated[str | None, arg(help_behavior_hint="(default: ra-dt+)")] = None
     """ra-dt+, ra-dt (the paper's), ra-dt-tuned, ra-dt-lm, dt, dt-2ep, ad, dpt,
-    dpt-oracle; or random, nearest, replay, retrace, sweep, which learn nothing."""
+    dpt-oracle, rl2-online (or rl2); or random, nearest, replay, retrace, sweep, which learn
+    nothing."""
     budget: Annotated[
         str | None, arg(metavar="{smoke,laptop,paper}", help_behavior_hint="(default: laptop)")
     ] = None
