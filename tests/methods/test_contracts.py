@@ -113,7 +113,11 @@ def test_some_references_act_anywhere(name: str, suite: TaskSuite, tmp_path: Pat
     check_acting(name, suite, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["replay", "retrace", "sweep"])
+def test_replay_acts_on_continuous_actions(tmp_path: Path) -> None:
+    check_acting("replay", TOY_REACH, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["retrace", "sweep"])
 def test_others_need_places(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} recognises places and needs discrete"):
         build_method(name, TOY_REACH.spaces)
