@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gymnasium as gym
 
-from radt.envs import dm_control, grid_recipes, meta_world
+from radt.envs import dm_control, grid_recipes, meta_world, procgen
 from radt.envs.dark_room import DarkRoomSuite, Room
 from radt.envs.key_door import KeyDoorSuite, KeyRoom
 from radt.envs.maze_runner import MazeRunnerSuite
@@ -48,12 +48,13 @@ POINT_ROBOTS = tuple(
     for random_start in (True, False)
 )
 ROBOTS = (meta_world.MetaWorldSuite(), dm_control.DMControlSuite())
+GAMES = (procgen.ProcgenSuite(),)
 
 
 def register_envs() -> None:
     """Make the suites and the Gymnasium ids known; calling it again changes nothing."""
     suites: tuple[TaskSuite, ...] = (*DARK_ROOMS, *KEY_DOORS, *MAZES, *POINT_ROBOTS, *ROBOTS)
-    for suite in suites:
+    for suite in (*suites, *GAMES):
         SUITES.register(suite.name, suite)
     for width, height in TARGETS:
         size = {"width": width, "height": height}
@@ -65,6 +66,8 @@ def register_envs() -> None:
         _register(f"radt/MetaWorld-{name}-v0", "meta_world:MetaWorld", {"task": task})
     for task, name in enumerate(dm_control.NAMES):
         _register(f"radt/DMControl-{name}-v0", "dm_control:DMControl", {"task": task})
+    for task, name in enumerate(procgen.NAMES):
+        _register(f"radt/Procgen-{name}-v0", "procgen:Procgen", {"task": task})
 
 
 def _register(name: str, single: str, size: dict[str, int]) -> None:
@@ -78,6 +81,7 @@ register_envs()
 
 __all__ = [
     "DARK_ROOMS",
+    "GAMES",
     "KEY_DOORS",
     "MAZES",
     "POINT_ROBOTS",
