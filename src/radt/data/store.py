@@ -47,6 +47,7 @@ class History:
     actions: NDArray[np.generic]  # [N] integers, or [N, action_size] floats
     rewards: NDArray[np.float32]  # [N]
     lengths: NDArray[np.int32]  # [E] of complete episodes; steps after the last are kept, unused
+    levels: NDArray[np.int32] | None = None  # [E] on which of its task's levels, where it has some
 
 
 def home() -> Path:
@@ -72,7 +73,8 @@ def write_history(folder: Path, history: History, spaces: TaskSpaces) -> TaskFil
     check_spaces(spaces)
     if not is_whole_number(history.task):
         raise ValueError(f"its task is {history.task!r}; a task is a whole number from 0 on")
-    specs = array_specs(spaces, len(history.rewards), len(history.lengths))
+    has_levels = history.levels is not None
+    specs = array_specs(spaces, len(history.rewards), len(history.lengths), has_levels)
     arrays = {s.name: as_stored(getattr(history, s.name), s, spaces) for s in specs}
     if arrays["lengths"].sum(dtype=np.int64) > len(history.rewards):
         raise ValueError("the episodes are longer than the whole history")
@@ -162,7 +164,7 @@ def _write_arrays(path: Path, specs: tuple[ArraySpec, ...], arrays: dict[str, An
     with h5py.File(path, "x") as file:
         for spec in specs:
             values = arrays[spec.name]
-            if spec.name == "lengths":
+            if spec.name in ("lengths", "levels"):
                 file.create_dataset(spec.name, data=values)
                 continue
             row_bytes = max(1, values.itemsize * math.prod(spec.shape[1:]))
