@@ -18,7 +18,7 @@ from radt.envs.suite import SUITES
 from radt.memory.language import LanguageOptions
 from radt.methods import METHODS, Method
 from radt.methods.method import blueprint
-from radt.runs.run import CHECKPOINT, RESULT, Run, dataset_path
+from radt.runs.run import CHECKPOINT, RESULT, Run, dataset_path, encoder_of
 
 # Measured on two CPU cores with Dark-Room 10x10 at laptop budget; another machine differs, the
 # order of magnitude holds. Times of networks grow with parameters x tokens x examples.
@@ -48,7 +48,8 @@ def plan_run(config: RunConfig, out: Path) -> list[Phase]:
     run, entry = Run(config, out), METHODS[config.method]
     spaces = run.suite.spaces
     method = blueprint(
-        config.method, spaces, config.options, config.embedder, config.seed, config.embedder_name
+        *(config.method, spaces, config.options, config.embedder),
+        *(config.seed, config.embedder_name, encoder_of(config)),
     )
     phases = []
     if entry.learns:

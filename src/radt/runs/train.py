@@ -13,6 +13,7 @@ from radt.memory.language import flush_embeddings
 from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
 from radt.methods.training_index import told
+from radt.runs.encode import load_encoder
 from radt.runs.evaluate import validate
 from radt.runs.provenance import Stopwatch
 from radt.runs.run import (
@@ -42,6 +43,8 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     with run.group.rank_zero_first():
         keep_threads(run)
     method = build_for(run)
+    if "encoder" in method.networks:
+        load_encoder(method.networks["encoder"], config)
     if config.trains_embedder:
         with watch.phase("embedder"):
             train_embedder(run, method, chosen, tracker)
@@ -98,6 +101,6 @@ def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker)
 def _embedder_trainer(run: Run, method: Method) -> DT:
     """Build the Decision Transformer that is trained and copied into the embedder."""
     options = DTOptions(run.config.embedder.model, method.context.input_steps)
-    teacher = DT(run.suite.spaces, options, run.config.seed)
+    teacher = DT(method.spaces, options, run.config.seed)
     to_device(teacher, run.device)
     return teacher
