@@ -22,6 +22,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 64 * 2**20
 MAX_TRANSITIONS = 10**10  # of one task
+ARRAYS = 4  # of every task's file; where tasks have levels, there is one more
 MAX_STEP_VALUES = 2**24  # numbers in one state or action
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -100,8 +101,8 @@ class Manifest:
         if not (math.isfinite(self.wall_seconds) and self.wall_seconds >= 0):
             raise ValueError(f"wall_seconds must be a positive number, not {self.wall_seconds}")
         for entry in self.files:
-            counts = entry.transitions, entry.episodes
-            if entry.arrays not in [array_specs(self.spaces, *counts, has) for has in (False, True)]:
+            counts = entry.transitions, entry.episodes, len(entry.arrays) > ARRAYS
+            if entry.arrays != array_specs(self.spaces, *counts):
                 raise ValueError(f"the arrays of {entry.file} do not fit the spaces and the counts")
 
     @property

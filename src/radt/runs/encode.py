@@ -1,8 +1,8 @@
-"""Encoding a dataset's images once, so that no method reads an image again (appendix, section C.1).
+"""Encoding a dataset's images once, so that no method reads an image again (the paper's appendix).
 
-An encoder is trained inside a Decision Transformer on all of a dataset's tasks and then frozen. What
-it makes of the images is a dataset of its own, in a folder inside theirs, with the encoder's weights
-beside it. Seeds of runs share it: its own seed is that of the data.
+An encoder is trained inside a Decision Transformer on all of a dataset's tasks and then frozen.
+What it makes of the images is a dataset of its own, in a folder inside theirs, with the encoder's
+weights beside it. Seeds of runs share it: its own seed is that of the data.
 """
 
 from __future__ import annotations

@@ -39,12 +39,12 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     if path.exists() or not entry.learns:
         return path
     chosen = dataset.select(run.tasks[0])
-    tracker = run.tracker()
     with run.group.rank_zero_first():
         keep_threads(run)
     method = build_for(run)
     if "encoder" in method.networks:
         load_encoder(method.networks["encoder"], config)
+    tracker = run.tracker()
     if config.trains_embedder:
         with watch.phase("embedder"):
             train_embedder(run, method, chosen, tracker)
