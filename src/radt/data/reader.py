@@ -24,6 +24,7 @@ from radt.data.store import History, open_task, open_task_here
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory, returns_to_go
 
+IMAGE_BYTES = 2**30  # more images than that stay on disk: they are read to be encoded, once
 _OUTPUT = {"image": np.uint8, "vector": np.float32, "encoded": np.float32, "discrete": np.int64}
 
 
@@ -142,7 +143,9 @@ class Dataset:
         chosen = _choose([entry.task for entry in manifest.files], tasks)
         files = tuple(entry for entry in manifest.files if entry.task in chosen)
         if in_memory is None:
-            in_memory = memory_needed(manifest.spaces, files) <= free_memory() // 2
+            needed = memory_needed(manifest.spaces, files)
+            is_image = manifest.spaces.state.kind == "image"
+            in_memory = needed <= free_memory() // 2 and not (is_image and needed > IMAGE_BYTES)
         steps, tables = _load(folder, manifest.spaces, files, in_memory)
         episodes = Episodes(
             *(np.concatenate([getattr(t, item.name) for t in tables]) for item in fields(Episodes))

@@ -31,7 +31,7 @@ from radt.spaces import TaskSpaces, is_whole_number, value_problem
 
 MAX_OPEN_FILES = 128  # of one process
 CHUNK_STEPS = 4096
-IMAGE_CHUNK_STEPS = 16  # a window unpacks few frames beside its own
+IMAGE_CHUNK_BYTES = 3 * 2**16  # a window unpacks few frames beside its own
 CHUNK_BYTES = 2**20
 MAX_CHUNK_BYTES = 64 * 2**20
 CLOCK_TICK_NS = 2 * 10**9  # the coarsest time stamp of a file system
@@ -170,8 +170,8 @@ def _write_arrays(path: Path, specs: tuple[ArraySpec, ...], arrays: dict[str, An
                 continue
             row_bytes = max(1, values.itemsize * math.prod(spec.shape[1:]))
             is_image = values.dtype == np.uint8 and row_bytes >= 1024  # only these pack well
-            most = IMAGE_CHUNK_STEPS if is_image else CHUNK_STEPS
-            steps = max(1, min(most, CHUNK_BYTES // row_bytes, len(values)))
+            most = IMAGE_CHUNK_BYTES if is_image else CHUNK_BYTES
+            steps = max(1, min(CHUNK_STEPS, most // row_bytes, len(values)))
             packing = {"compression": "gzip", "compression_opts": 1} if is_image else {}
             file.create_dataset(spec.name, data=values, chunks=(steps, *spec.shape[1:]), **packing)
 

@@ -59,7 +59,7 @@ PROCGEN = (
         encoder(
             {**TEACHER, "layers": 2, "heads": 4, "width": 64},
             20,
-            **{"updates": 1500, "batch_size": 16, "warmup": 100, "save_every": 50},
+            **{"updates": 3000, "batch_size": 16, "warmup": 100, "save_every": 50},
             **{"learning_rate": 1e-3, "final_learning_rate": 1e-5},
         ),
         LAPTOP,
