@@ -40,7 +40,7 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
         self.tasks, self.spaces, self.num_envs = tuple(tasks), spaces, len(tasks)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
-        self.single_observation_space: gym.spaces.Box = (
+        self.single_observation_space: gym.Space[Any] = (
             gym.spaces.Box(0, 255, spaces.state.shape, np.uint8)
             if spaces.state.kind == "image"
             else gym.spaces.Box(-bound, bound, spaces.state.shape)

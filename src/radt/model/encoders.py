@@ -105,8 +105,8 @@ class ImpalaEncoder(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Encode each image on its own, whatever the leading axes."""
-        vectors: Tensor = self.network(states.flatten(0, -4))
-        return vectors.unflatten(0, states.shape[:-3])
+        vectors = self.network(states.flatten(0, -4))
+        return torch.as_tensor(vectors.unflatten(0, states.shape[:-3]))
 
 
 class PrecomputedEncoder(nn.Module):
