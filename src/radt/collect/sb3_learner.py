@@ -46,7 +46,7 @@ def setting_names(algorithm: str) -> set[str]:
 
 
 class ImpalaExtractor(BaseFeaturesExtractor):
-    """IMPALA's network; the library has scaled its images to [0, 1] already."""
+    """IMPALA's network, which scales images itself."""
 
     def __init__(self, space: spaces.Space[Any], features_dim: int = 256, **settings: Any) -> None:
         super().__init__(space, features_dim)
@@ -54,7 +54,7 @@ class ImpalaExtractor(BaseFeaturesExtractor):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return the features, [N, features_dim]."""
-        return torch.as_tensor(self.network(images * 255))
+        return torch.as_tensor(self.network(images))
 
 
 EXTRACTORS = {"impala": ImpalaExtractor}  # by a name in settings.policy_kwargs
@@ -172,7 +172,8 @@ def learn_part(
     seeds = stream(options.seed, task, ENVIRONMENT, part).integers(
         2**31, size=options.envs_per_task
     )
-    columns, keep = RECORDED, options.envs_per_task
+    columns: tuple[str, ...] = RECORDED
+    keep = options.envs_per_task
     if not issubclass(ALGORITHMS[options.algorithm], OffPolicyAlgorithm):
         columns, keep = RECORDED[:-1], options.keep_envs  # a replay buffer needs all of them again
     recorded = RecordedEnv(suite, task, seeds.tolist(), columns, keep)
@@ -206,7 +207,7 @@ def build(suite: TaskSuite, options: Any, env: VecEnv, seed: int) -> BaseAlgorit
     settings = {"device": "cpu", **deepcopy(dict(options.settings))}  # which it writes into
     own = settings.get("policy_kwargs", {})
     if (name := own.get("features_extractor_class")) in EXTRACTORS:
-        own["features_extractor_class"] = EXTRACTORS[name]
+        own |= {"features_extractor_class": EXTRACTORS[name], "normalize_images": False}
     if options.algorithm == "SAC":  # no more than can be filled
         most = settings.get("buffer_size", 1_000_000)
         settings["buffer_size"] = min(most, options.steps * options.envs_per_task)
