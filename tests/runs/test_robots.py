@@ -1,4 +1,4 @@
-"""Robots, from data to a curve: the paper's settings act, and what is told is recorded."""
+"""Robots and games, from data to a curve: the paper's settings act, and what is told is recorded."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import pytest
 
 import radt
 from radt import cli
+from tests.envs.test_procgen import drawn
 from tests.envs.test_robots import simulated
 
 METHODS = ("dt", "ra-dt", *(pytest.param(name, marks=pytest.mark.long) for name in ("ad", "dpt")))
 LONG = pytest.param("dm-control", marks=(simulated, pytest.mark.long))
-ENVS = ("point-robot", pytest.param("meta-world", marks=simulated), LONG)
+GAMES = pytest.param("procgen", marks=(drawn, pytest.mark.long))
+ENVS = ("point-robot", pytest.param("meta-world", marks=simulated), LONG, GAMES)
+UNSEEN = {"point-robot": 40, "procgen": 4}  # tasks; of the others 5
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -32,7 +35,7 @@ def test_from_data_to_a_curve(
     assert cli.main(["run", env, f"--method={method}", *words]) == 0
     record = json.loads((out / "icl.json").read_text())
     returns = np.array(record["returns"])
-    assert returns.shape == (40 if env == "point-robot" else 5, 2)
+    assert returns.shape == (UNSEEN.get(env, 5), 2)
     assert np.isfinite(returns).all()
     assert (record["success"] is not None) == (env == "meta-world")
     assert (record["scoring"] is not None) == (env != "point-robot")
