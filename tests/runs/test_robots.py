@@ -1,4 +1,4 @@
-"""Robots and games, from data to a curve: the paper's settings act, and what is told is recorded."""
+"""Robots and games, from data to a curve: what is told is recorded."""
 
 from __future__ import annotations
 
