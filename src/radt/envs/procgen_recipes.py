@@ -43,12 +43,12 @@ PROCGEN = (
     Recipe({"learn": {"updates": 200_000, "evaluate_every": 50_000}}, PAPER),
     Recipe({"options": {"episode_gap": 250}}, PAPER),
     Recipe(encoder({**PAPER_MODEL, "encoder": "impala"}, 50, updates=200_000), PAPER),
-    # two cores: 850,000 steps a game, of which one environment's are stored
+    # two cores: a million steps a game, of which one environment's are stored
     Recipe(
         {
             "collect": {
                 **ppo(16, 1, {**SMALL, "features_dim": 128}, batch_size=512),
-                "transitions": 53_248,
+                "transitions": 61_440,
                 "parts": 10,
             }
         },

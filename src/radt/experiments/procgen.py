@@ -65,7 +65,7 @@ PROCGEN = add(
         studies=robots("procgen", rules=()),
         claims={"C8": best_without_improving("procgen", tasks=tuple(MEANS))},
         summary=per_game,
-        note="The data are of PPO with a small network and 850,000 steps a game, where the paper "
+        note="The data are of PPO with a small network and a million steps a game, where the paper "
         "has 25 million. *Improves* is the mean minus that of the same weights with memories "
         "erased before each trial, where it was measured.",
     )
