@@ -110,9 +110,9 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
             self._states[acting], rewards[acting], told = self._act(acting, actions[acting])
         self._elapsed[acting] += 1
         ended, cut = self._ended.copy(), ~self._ended & (self._elapsed >= self.spaces.horizon)
-        self._over = over = ended | cut
+        self._over = ended | cut
         infos: dict[str, Any] = {}
-        ends_here = over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+        ends_here = self._over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
         last = self._states.copy()
         if ends_here.any():
             self._restart(ends_here)
@@ -126,8 +126,7 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
     def _restart(self, mask: NDArray[np.bool_]) -> None:
         slots = np.flatnonzero(mask)
         self._states[slots] = self._begin(slots)
-        self._elapsed[slots], self._ended[slots] = 0, False
-        self._over = np.where(mask, False, self._over)
+        self._elapsed[slots], self._ended[slots], self._over[slots] = 0, False, False
 
     def _check_autoreset(self) -> None:
         """Refuse to step slots that the caller has to reset."""
