@@ -15,12 +15,12 @@ test test-full wheel: export OMP_NUM_THREADS ?= 1
 # What the batteries of faults have counted.
 test-full: export RADT_FAULTS ?= results/memory/faults.json
 
-.PHONY: help setup browser run demo view test test-full lint docs wheel lock clean
+.PHONY: help setup browser games run demo view test test-full lint docs wheel lock clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(STAMP) browser  ## make .venv and install radt into it (quick the second time)
+setup: $(STAMP) browser games  ## make .venv and install radt into it (quick the second time)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -33,6 +33,9 @@ $(FULL_STAMP): $(STAMP)
 
 browser:  # for the tests of the viewer: installed as root, otherwise only looked for
 	@scripts/browser.sh
+
+games:  # the library that Procgen draws with: installed as root, otherwise only looked for
+	@scripts/games.sh
 
 run: setup  ## the main job: collect, train, evaluate and report on Dark-Room 10x10
 	$(BIN)/radt run dark-room-10x10 --method ra-dt-tuned --budget laptop --seed 0 --out runs/dark-room-10x10

@@ -9,7 +9,7 @@ agent.observe(reward, terminated, truncated)   # ends trials itself and remember
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from radt.memory.store import NewEntries
 from radt.methods.back_off import exploring, packed, unpacked
 from radt.methods.method import Method, SavesState, UsesSharedMemory, check_size, head_of
 from radt.methods.trials import RunningTrials
+from radt.model.encoders import FrozenEncoder
 from radt.spaces import is_whole_number, value_problem
 from radt.trajectory import Retrieval, Trajectory
 
@@ -83,6 +84,10 @@ class Agent:
         self.actor, self.head = method.actor(self.slots), head_of(method)
         self._shared = None if memory is None else self._share(memory)
         self.trials = RunningTrials(method.spaces, self.slots)
+        self._encoder = method.networks.get("encoder")
+        self._observed = method.spaces  # as environments show them
+        if isinstance(self._encoder, FrozenEncoder):
+            self._observed = replace(method.spaces, state=self._encoder.space)
         self._padding = None if tasks is None else method.spaces.padding(tasks)
         self._tasks_started = np.zeros(self.slots, dtype=np.int64)
         self._between = np.ones(self.slots, dtype=bool)  # no trial is running
@@ -188,7 +193,8 @@ class Agent:
         shape, dtype = self.method.spaces.action.shape, self.trials.actions.dtype
         actions = np.zeros((self.slots, *shape), dtype=dtype)
         if len(acting):
-            self.trials.see(acting, states[acting])
+            seen = states[acting]
+            self.trials.see(acting, seen if self._encoder is None else self._encoder(seen))
             actions[acting] = self._choose(acting)
         self._acting, self._actions = acting, actions
         self._may_act, self._may_observe = False, True
@@ -346,7 +352,7 @@ class Agent:
         return chosen
 
     def _check(self, states: NDArray[Any]) -> None:
-        spaces, expected = self.method.spaces, (self.slots, *self.method.spaces.state.shape)
+        spaces, expected = self._observed, (self.slots, *self._observed.state.shape)
         if states.shape != expected:
             raise InputError(
                 f"observations of shape {states.shape} given to an agent that expects {expected}"

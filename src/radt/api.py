@@ -29,6 +29,7 @@ from radt.methods import METHODS
 from radt.runs import evaluate as evaluating
 from radt.runs import run as runs
 from radt.runs import train as training
+from radt.runs.encode import encode_images
 from radt.runs.presets import preset_layers
 from radt.runs.provenance import Stopwatch
 from radt.runs.run import CHECKPOINT, RESULT, Run
@@ -123,6 +124,9 @@ def _train(run: Run, folder: Path) -> Path:
             f"there is no finished dataset in {folder}; make it first with\n  "
             f"{runs.collect_command(run.config)}\nor set $RADT_HOME if your datasets are elsewhere"
         )
+    if run.config.encoder is not None:
+        with run.group.rank_zero_first(), _watch(run).phase("encode"):
+            folder = encode_images(run.config, run.quiet, run.device)
     return training.train_run(run, Dataset.open(folder), _watch(run))
 
 

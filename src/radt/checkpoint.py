@@ -21,6 +21,7 @@ from radt.errors import RadtError
 from radt.memory.embed import EMBEDDERS
 from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.methods.method import METHODS, Method, blueprint, build_method
+from radt.model.encoders import EncoderCard
 from radt.registry import UnknownNameError
 from radt.sealed import EDITED, BrokenSealError, read_sealed, write_sealed
 from radt.spaces import TaskSpaces
@@ -59,6 +60,7 @@ class Card:
     label: str = ""  # of its row in tables
     task_targets: tuple[tuple[int, float, float], ...] = ()  # (task, mean, std) where tasks differ
     exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
+    encoder: EncoderCard | None = None  # frozen, of what environments show; its weights are a part
 
 
 def save_checkpoint(path: Path, method: Method, card: Card) -> None:
@@ -87,7 +89,8 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
 def untrained(path: Path, card: Card) -> Method:
     """Build the method of a checkpoint's card as it was before it was trained."""
     name = None if card.embedder is None else card.embedder.name
-    method = build_method(card.method, card.spaces, *options_of(path, card), card.seed, name)
+    options = options_of(path, card)
+    method = build_method(card.method, card.spaces, *options, card.seed, name, card.encoder)
     return with_exploration(method, card.exploration)
 
 
@@ -207,7 +210,7 @@ def _check_shapes(
     try:
         check_spaces(card.spaces)
         name = None if card.embedder is None else card.embedder.name
-        method = blueprint(card.method, card.spaces, *options, card.seed, name)
+        method = blueprint(card.method, card.spaces, *options, card.seed, name, card.encoder)
     except (LookupError, RuntimeError, ValueError, TypeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(

@@ -76,10 +76,11 @@ An environment, embedder or method of your own, each in one file that registers 
             },
         ),
         "data": Menu(
-            "Look at datasets: info, curves, verify, list.",
+            "Look at datasets: info, curves, encode, verify, list.",
             {
                 "info": data.InfoVerb,
                 "curves": data.CurvesVerb,
+                "encode": data.EncodeVerb,
                 "verify": data.VerifyVerb,
                 "list": data.ListVerb,
             },

@@ -21,7 +21,9 @@ from radt.learn import LearnConfig
 from radt.memory.embed import EMBEDDERS
 from radt.methods import METHODS
 from radt.methods.controls import CONTROLS
+from radt.methods.dt import DTOptions
 from radt.methods.exploration import ExplorationConfig
+from radt.model.encoders import EncoderCard
 from radt.old_names import moved, new_value, translated
 from radt.variants import Variant, resolved, variant, variant_names
 
@@ -57,6 +59,19 @@ class EvaluateConfig:
 
 
 @dataclass(frozen=True)
+class EncoderConfig:
+    """How an encoder of images is trained, inside a Decision Transformer, before it is frozen."""
+
+    teacher: DTOptions = field(default_factory=DTOptions)  # with its encoder, and how wide that is
+    learn: LearnConfig = field(default_factory=LearnConfig)
+
+    @property
+    def card(self) -> EncoderCard:
+        """What is left of it afterwards."""
+        return EncoderCard(self.teacher.model.encoder or "image", self.teacher.model.width)
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Everything that decides a run's outcome."""
 
@@ -72,6 +87,7 @@ class RunConfig:
     fold: int = FOLDS - 1  # which fifth
     source: str = "ppo"  # what records the data
     collect: Any = field(default_factory=CollectConfig)  # the source's own dataclass
+    encoder: EncoderConfig | None = None  # of images; None: the method reads states as they are
     learn: LearnConfig = field(default_factory=LearnConfig)
     exploration: ExplorationConfig = field(default_factory=ExplorationConfig)  # while acting
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)

@@ -6,7 +6,7 @@ agent = radt.load("runs/x").agent()
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gymnasium.vector import AutoresetMode
@@ -64,10 +64,15 @@ class Loaded:
         if demonstrations:
             self._refuse_unseen(demonstrations, checked_tasks(tasks, slots or 1))
             memory = memory if isinstance(memory, Memory) else self.memory(memory or "ram:")
-            if not memory.write(demonstrations):
+            if not memory.write([self.read(shown) for shown in demonstrations]):
                 memory.warn_empty(f"keeps none of {len(demonstrations)} demonstrations")
         target = carried_target(self.card)
         return Agent(self.method, target, self.rule, seed, slots, autoreset_mode, tasks, memory)
+
+    def read(self, shown: Trajectory) -> Trajectory:
+        """Return an episode as the networks read it: encoded, where there is an encoder."""
+        encoder = self.method.networks.get("encoder")
+        return shown if encoder is None else replace(shown, states=encoder(shown.states))
 
     def _refuse_unseen(self, demonstrations: Sequence[Trajectory], tasks: list[int]) -> None:
         """Refuse demonstrations that no slot would find."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -100,6 +100,10 @@ class TaskSpaces:
             return None
         count = np.array([self.valid_action_dims(int(task)) for task in tasks])
         return np.arange(self.action.size) >= count[:, None]
+
+    def encoded(self, width: int) -> TaskSpaces:
+        """Return the same tasks, seen by the outputs of a frozen encoder."""
+        return replace(self, state=StateSpace("encoded", (width,)))
 
     def plain_values(self) -> dict[str, Any]:
         """Return plain values, without what was added later and says nothing: hashes stay equal."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import SyncVectorEnv
 
 import radt
 from radt.collect import CollectError, SB3Options, record_histories, sb3
@@ -95,6 +96,34 @@ def test_the_recorded_steps_obey_the_environment(chosen: Case, whole: Path) -> N
             assert paid == pytest.approx(reward, abs=1e-6)  # no bootstrapped value is added
             if step + 1 < len(episode):
                 np.testing.assert_allclose(state, episode.states[step + 1], atol=1e-6)
+
+
+class Levels(SyncVectorEnv):
+    """Toys that say which level their episode is on: how many episodes there were."""
+
+    def reset(self, **how: Any) -> Any:
+        mask = (how.get("options") or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        self.level = getattr(self, "level", np.full(self.num_envs, -1)) + mask
+        return super().reset(**how)
+
+    def step(self, actions: Any) -> Any:
+        *brought, infos = super().step(actions)
+        return *brought, {**infos, "level": self.level.astype(float)}
+
+
+def test_levels_are_stored_where_an_environment_tells_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.toys.SyncVectorEnv", Levels)
+    chosen = CASES["ppo-image"]
+    record(Case(chosen.suite, replace(chosen.options, parts=1)), tmp_path)
+    episodes = Dataset.open(tmp_path).episodes
+    assert episodes.level.tolist() == list(range(len(episodes)))
+    impala = {"features_extractor_class": "impala", "features_extractor_kwargs": {"channels": [2]}}
+    options = replace(chosen.options, settings={**PPO, "policy_kwargs": impala})
+    record(Case(chosen.suite, options), tmp_path / "impala")
+    levels = Dataset.open(tmp_path / "impala").episodes.level
+    assert (levels[0], levels.min()) == (0, 0)  # each part has environments of its own
 
 
 class Killed(BaseException):

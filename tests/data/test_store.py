@@ -59,7 +59,7 @@ def test_files_are_chunked_by_steps(tmp_path: Path, rng: np.random.Generator) ->
         assert file["states"].chunks == (4096, 2)
     entry = write_history(tmp_path, random_history(1, IMAGE, rng, episodes=120), IMAGE)
     with h5py.File(tmp_path / entry.file) as file:
-        assert file["states"].chunks == (2**20 // 1200, 3, 20, 20)
+        assert file["states"].chunks == (3 * 2**16 // 1200, 3, 20, 20)
         assert file["states"].compression == "gzip"
 
 

@@ -1,4 +1,4 @@
-"""Robots, from data to a curve: the paper's settings act, and what is told is recorded."""
+"""Robots and games, from data to a curve: what is told is recorded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import radt
 from radt import cli
+from tests.envs.test_procgen import drawn
 from tests.envs.test_robots import simulated
 
 METHODS = ("dt", "ra-dt", *(pytest.param(name, marks=pytest.mark.long) for name in ("ad", "dpt")))
@@ -17,7 +18,9 @@ HIDDEN = ("point-robot", "reacher-hidden")
 LONG = (
     pytest.param(name, marks=(simulated, pytest.mark.long)) for name in ("dm-control", HIDDEN[1])
 )
-ENVS = (HIDDEN[0], pytest.param("meta-world", marks=simulated), *LONG)
+GAMES = pytest.param("procgen", marks=(drawn, pytest.mark.long))
+ENVS = (HIDDEN[0], pytest.param("meta-world", marks=simulated), *LONG, GAMES)
+UNSEEN = {"procgen": 4, **dict.fromkeys(HIDDEN, 40)}  # tasks; of the others 5
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -35,7 +38,7 @@ def test_from_data_to_a_curve(
     assert cli.main(["run", env, f"--method={method}", *words]) == 0
     record = json.loads((out / "icl.json").read_text())
     returns = np.array(record["returns"])
-    assert returns.shape == (40 if env in HIDDEN else 5, 2)
+    assert returns.shape == (UNSEEN.get(env, 5), 2)
     assert np.isfinite(returns).all()
     assert (record["success"] is not None) == (env == "meta-world")
     assert (record["scoring"] is not None) == (env not in HIDDEN)

@@ -83,6 +83,7 @@ class Runner:
         per_slot: Any = list(seeds)  # which Gymnasium takes, though its hints say one number
         self.states = observe(env.reset(seed=per_slot)[0])  # [slots, ...]
         self.begun = np.ones(len(self.states), np.bool_)  # [slots] that stand at a first state
+        self.infos: dict[str, Any] = {}  # of the latest step
 
     def rollout(self, probabilities: Floats, uniforms: Floats) -> Rollout:
         """Act by the tables [tasks, states, actions] with the random numbers [steps, tasks]."""
@@ -117,7 +118,7 @@ class Runner:
 
         Returns where the actions led, the rewards, and which episodes terminated or were cut off.
         """
-        observed, rewards, ended, cut, _ = self.env.step(actions)
+        observed, rewards, ended, cut, self.infos = self.env.step(actions)
         after = self.states = np.array(self._observe(observed))  # an own copy: a reset may follow
         self.begun = ended | cut
         if self.begun.any():
@@ -153,6 +154,7 @@ def one_history(
     actions: NDArray[Any],
     rewards: NDArray[np.float32],
     ends: NDArray[np.bool_],
+    levels: NDArray[np.int32] | None = None,
 ) -> History:
     """Lay the episodes of a task's environments, [steps, envs, ...], one after the other.
 
@@ -166,7 +168,8 @@ def one_history(
 
     last = np.flatnonzero(laid(ends))
     lengths = np.diff(last, prepend=-1).astype(np.int32)
-    return History(task, laid(states), laid(actions), laid(rewards), lengths)
+    own = None if levels is None else laid(levels)[last]
+    return History(task, laid(states), laid(actions), laid(rewards), lengths, own)
 
 
 def by_end(ends: NDArray[np.bool_]) -> NDArray[np.int64]:

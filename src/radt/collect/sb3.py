@@ -178,7 +178,7 @@ def record_task(job: TaskJob) -> Iterator[News]:
 
 def progress(job: TaskJob, parts: list[Arrays]) -> News:
     """Count the transitions and average the last episodes."""
-    history = whole_history(job, parts)
+    history = whole_history(job, [{**part, "states": part["rewards"]} for part in parts])  # sooner
     returns = episode_returns(history)[-LATE_EPISODES:]
     return len(history.rewards), float(returns.mean()) if len(returns) else 0.0
 
@@ -192,7 +192,8 @@ def whole_history(job: TaskJob, parts: list[Arrays]) -> History:
         states, actions, rewards = (part[name][kept] for name in ("states", "actions", "rewards"))
         ends = part["terminated"][kept] | part["truncated"][kept]
         actions = actions.astype(job.suite.spaces.action.dtype)
-        own.append(one_history(job.task, states, actions, rewards, ends))
+        levels = part["levels"][kept] if "levels" in part else None
+        own.append(one_history(job.task, states, actions, rewards, ends, levels))
         left -= len(rewards)
     stops = [int(history.lengths.sum()) for history in own]
 
@@ -203,7 +204,9 @@ def whole_history(job: TaskJob, parts: list[Arrays]) -> History:
         return np.concatenate([*heads, *tails])
 
     lengths = np.concatenate([history.lengths for history in own])
-    return History(job.task, laid("states"), laid("actions"), laid("rewards"), lengths)
+    told = [history.levels for history in own if history.levels is not None]
+    levels = np.concatenate(told) if told else None
+    return History(job.task, laid("states"), laid("actions"), laid("rewards"), lengths, levels)
 
 
 def library() -> ModuleType:

@@ -24,10 +24,12 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.save_util import recursive_getattr
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from radt.collect.rollout import ENVIRONMENT, INITIAL, Runner, stream
 from radt.envs.suite import TaskSuite
+from radt.impala import Impala
 from radt.spaces import StateSpace, TaskSpaces
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -43,14 +45,33 @@ def setting_names(algorithm: str) -> set[str]:
     return set(inspect.signature(ALGORITHMS[algorithm]).parameters) - set(OURS)
 
 
+class ImpalaExtractor(BaseFeaturesExtractor):
+    """IMPALA's network, which scales images itself."""
+
+    def __init__(self, space: spaces.Space[Any], features_dim: int = 256, **settings: Any) -> None:
+        super().__init__(space, features_dim)
+        self.network = Impala(space.shape or (), features_dim, **settings)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the features, [N, features_dim]."""
+        return torch.as_tensor(self.network(images))
+
+
+EXTRACTORS = {"impala": ImpalaExtractor}  # by a name in settings.policy_kwargs
+
+
 class RecordedEnv(VecEnv):
     """The environments of a task as the library sees them; what happens there is written down."""
 
-    def __init__(self, suite: TaskSuite, task: int, seeds: Sequence[int]) -> None:
+    def __init__(
+        self, suite: TaskSuite, task: int, seeds: Sequence[int], columns: Sequence[str], keep: int
+    ) -> None:
+        """Write down some columns of the first `keep` environments."""
+        self._columns, self._keep = columns, keep
         self._runner = Runner(suite.make_vec([task] * len(seeds)), seeds)
         self._state, self._valid = suite.spaces.state, suite.spaces.valid_action_dims(task)
         self._actions: NDArray[Any] = np.empty(0)
-        self.steps: list[tuple[NDArray[Any], ...]] = []  # in the order of RECORDED
+        self.steps: list[dict[str, NDArray[Any]]] = []
         super().__init__(len(seeds), *library_spaces(suite.spaces))
 
     def reset(self) -> NDArray[Any]:
@@ -68,7 +89,13 @@ class RecordedEnv(VecEnv):
         before, acted = np.array(self._runner.states), self._actions
         after, earned, terminated, truncated = self._runner.step(acted)
         rewards = np.array(earned, np.float32)
-        self.steps.append((before, acted, rewards, terminated, truncated, after))
+        told = dict(
+            zip(RECORDED, (before, acted, rewards, terminated, truncated, after), strict=True)
+        )
+        columns = {name: told[name] for name in self._columns}
+        if (level := self._runner.infos.get("level")) is not None:
+            columns["levels"] = np.asarray(level).astype(np.int32)
+        self.steps.append({name: each[: self._keep].copy() for name, each in columns.items()})
         infos = infos_of(seen(after, self._state), terminated, truncated)
         return self.reset(), rewards.copy(), terminated | truncated, infos
 
@@ -145,7 +172,11 @@ def learn_part(
     seeds = stream(options.seed, task, ENVIRONMENT, part).integers(
         2**31, size=options.envs_per_task
     )
-    recorded = RecordedEnv(suite, task, seeds.tolist())
+    columns: tuple[str, ...] = RECORDED
+    keep = options.envs_per_task
+    if not issubclass(ALGORITHMS[options.algorithm], OffPolicyAlgorithm):
+        columns, keep = RECORDED[:-1], options.keep_envs  # a replay buffer needs all of them again
+    recorded = RecordedEnv(suite, task, seeds.tolist(), columns, keep)
     env: VecEnv = recorded
     if options.normalise:
         gamma = options.settings.get("gamma", 0.99)
@@ -164,12 +195,8 @@ def learn_part(
         model.learn(total, log_interval=unlogged, reset_num_timesteps=False)
         state = saved(model)
     env.close()
-    columns = [np.stack(column) for column in zip(*recorded.steps, strict=True)]
-    arrays = dict(zip(RECORDED, columns, strict=True))
-    if isinstance(model, OffPolicyAlgorithm):
-        return arrays, state  # its replay buffer needs all of them again
-    del arrays["next_states"]
-    return {name: array[:, : options.keep_envs] for name, array in arrays.items()}, state
+    names = recorded.steps[0]
+    return {name: np.stack([step[name] for step in recorded.steps]) for name in names}, state
 
 
 def build(suite: TaskSuite, options: Any, env: VecEnv, seed: int) -> BaseAlgorithm:
@@ -178,6 +205,9 @@ def build(suite: TaskSuite, options: Any, env: VecEnv, seed: int) -> BaseAlgorit
     recurrent = "Lstm" if options.algorithm == "RecurrentPPO" else ""
     policy = options.policy or f"{network}{recurrent}Policy"
     settings = {"device": "cpu", **deepcopy(dict(options.settings))}  # which it writes into
+    own = settings.get("policy_kwargs", {})
+    if (name := own.get("features_extractor_class")) in EXTRACTORS:
+        own |= {"features_extractor_class": EXTRACTORS[name], "normalize_images": False}
     if options.algorithm == "SAC":  # no more than can be filled
         most = settings.get("buffer_size", 1_000_000)
         settings["buffer_size"] = min(most, options.steps * options.envs_per_task)

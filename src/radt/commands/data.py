@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, Suppress, arg
 
-from radt.commands.flags import Verb, plain_columns
+from radt.commands.flags import ComputingVerb, RunWords, Verb, plain_columns
+from radt.errors import RunError
 
 DatasetName = Annotated[Positional[str], arg(metavar="ENV|DIR")]
 
@@ -99,6 +100,30 @@ class CurvesVerb(Verb):
             lines.append(f"{curve.label}: {curve.last_tenth:.{n}f}{best} at the end{learned}")
         values = {"out": str(self.out), "curves": [dataclasses.asdict(curve) for curve in curves]}
         self.common.answer(values, "\n".join([*lines, str(self.out)]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeVerb(ComputingVerb, RunWords):
+    """Train an encoder of images, freeze it, and store what it makes of a dataset's images.
+
+    Runs that need it do this themselves; a killed one goes on. What is stored lies in a folder of
+    the dataset, and all runs with the same encoder read it.
+
+    Try:
+      radt data encode procgen
+    """
+
+    method: Suppress[str | None] = None  # an encoder is the same for all of them
+
+    def execute(self) -> None:
+        """Encode and describe what was encoded."""
+        from radt.runs.encode import encode_images
+
+        config, _ = self.compose()
+        if config.encoder is None:
+            raise RunError(f"runs on {config.env} have no encoder; --set encoder={{}} adds one")
+        folder = encode_images(config, self.common.quiet, self.common.device)
+        self.common.answer(*described_dataset(folder), f"[dim]{folder}[/]")
 
 
 @dataclass(frozen=True, kw_only=True)

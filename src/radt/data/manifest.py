@@ -23,6 +23,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 64 * 2**20
 MAX_TRANSITIONS = 10**10  # of one task
+ARRAYS = 4  # of every task's file; where tasks have levels, there is one more
 MAX_STEP_VALUES = 2**24  # numbers in one state or action
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -101,7 +102,8 @@ class Manifest:
         if not (math.isfinite(self.wall_seconds) and self.wall_seconds >= 0):
             raise ValueError(f"wall_seconds must be a positive number, not {self.wall_seconds}")
         for entry in self.files:
-            if entry.arrays != array_specs(self.spaces, entry.transitions, entry.episodes):
+            counts = entry.transitions, entry.episodes, len(entry.arrays) > ARRAYS
+            if entry.arrays != array_specs(self.spaces, *counts):
                 raise ValueError(f"the arrays of {entry.file} do not fit the spaces and the counts")
 
     @property
@@ -132,14 +134,18 @@ def check_name_and_hash(name: str, sha256: str) -> None:
         raise ValueError(f"the sha256 of {name} must be 64 hexadecimal digits")
 
 
-def array_specs(spaces: TaskSpaces, transitions: int, episodes: int) -> tuple[ArraySpec, ...]:
+def array_specs(
+    spaces: TaskSpaces, transitions: int, episodes: int, has_levels: bool = False
+) -> tuple[ArraySpec, ...]:
     """List the arrays of a task's file; nothing else may be in it."""
     state, action = spaces.state, spaces.action
+    levels = (ArraySpec("levels", "int32", (episodes,)),) if has_levels else ()
     return (
         ArraySpec("states", state.dtype.name, (transitions, *state.shape)),
         ArraySpec("actions", action.dtype.name, (transitions, *action.shape)),
         ArraySpec("rewards", "float32", (transitions,)),
         ArraySpec("lengths", "int32", (episodes,)),
+        *levels,
     )
 
 

@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from radt.room import free_memory
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Trajectory, returns_to_go
 
+IMAGE_BYTES = 2**30  # more images than that stay on disk: they are read to be encoded, once
 _OUTPUT = {"image": np.uint8, "vector": np.float32, "encoded": np.float32, "discrete": np.int64}
 
 
@@ -35,6 +37,7 @@ class Episodes:
     start: NDArray[np.int64]  # [E] offset of the first step in the task's arrays
     length: NDArray[np.int64]  # [E]
     total_return: NDArray[np.float32]  # [E]
+    level: NDArray[np.int64]  # [E] which of its task's levels; -1 where there are none
 
     def __len__(self) -> int:
         return len(self.task)
@@ -42,6 +45,26 @@ class Episodes:
     def rows(self, chosen: NDArray[Any]) -> Episodes:
         """Select episodes by a mask or by positions."""
         return Episodes(*(getattr(self, item.name)[chosen] for item in fields(self)))
+
+    @cached_property
+    def same_level(self) -> SameLevel:
+        """The episodes in sequences of one task and one level."""
+        order = np.lexsort((self.index, self.level, self.task))  # [E]
+        task, level = self.task[order], self.level[order]
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = (np.diff(task) != 0) | (np.diff(level) != 0)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))  # [E]
+        return SameLevel(order, place, place - first[place])
+
+
+class SameLevel(NamedTuple):
+    """Episodes by task and level, each sequence in the order they were made."""
+
+    order: NDArray[np.int64]  # [E] rows of the table, one sequence after the other
+    place: NDArray[np.int64]  # [E] where each row stands in `order`
+    before: NDArray[np.int64]  # [E] how many of its sequence stand before each row
 
 
 class Steps(NamedTuple):
@@ -120,7 +143,9 @@ class Dataset:
         chosen = _choose([entry.task for entry in manifest.files], tasks)
         files = tuple(entry for entry in manifest.files if entry.task in chosen)
         if in_memory is None:
-            in_memory = memory_needed(manifest.spaces, files) <= free_memory() // 2
+            needed = memory_needed(manifest.spaces, files)
+            is_image = manifest.spaces.state.kind == "image"
+            in_memory = needed <= free_memory() // 2 and not (is_image and needed > IMAGE_BYTES)
         steps, tables = _load(folder, manifest.spaces, files, in_memory)
         episodes = Episodes(
             *(np.concatenate([getattr(t, item.name) for t in tables]) for item in fields(Episodes))
@@ -206,8 +231,11 @@ class Dataset:
         lengths = self.episodes.length[rows]
         count = int(lengths.sum())
         steps = self._steps.read(self._first[rows[:1]], np.array([count]), count)
+        levels = self.episodes.level[rows].astype(np.int32)
         return History(
-            task, steps.states[0], steps.actions[0], steps.rewards[0], lengths.astype(np.int32)
+            *(task, steps.states[0], steps.actions[0], steps.rewards[0]),
+            lengths.astype(np.int32),
+            levels if (levels >= 0).all() else None,
         )
 
     def _batch(
@@ -256,7 +284,9 @@ def _load(
             start = np.cumsum(lengths) - lengths
             same_task = np.full(len(lengths), entry.task, np.int64)
             index = np.arange(len(lengths))
-            tables.append(Episodes(same_task, index, start, lengths, to_go[start]))
+            told = "levels" in task.arrays
+            levels = task.read("levels").astype(np.int64) if told else np.full_like(index, -1)
+            tables.append(Episodes(same_task, index, start, lengths, to_go[start], levels))
             if memory:
                 place = slice(begin, begin + entry.transitions)
                 memory.states[place] = task.read("states")

@@ -33,6 +33,7 @@ from radt.spaces import TaskSpaces, is_whole_number, value_problem
 
 MAX_OPEN_FILES = 128  # of one process
 CHUNK_STEPS = 4096
+IMAGE_CHUNK_BYTES = 3 * 2**16  # a window unpacks few frames beside its own
 CHUNK_BYTES = 2**20
 MAX_CHUNK_BYTES = 64 * 2**20
 DEFLATED = 1040  # how many times smaller deflate makes a file at most
@@ -50,6 +51,7 @@ class History:
     actions: NDArray[np.generic]  # [N] integers, or [N, action_size] floats
     rewards: NDArray[np.float32]  # [N]
     lengths: NDArray[np.int32]  # [E] of complete episodes; steps after the last are kept, unused
+    levels: NDArray[np.int32] | None = None  # [E] on which of its task's levels, where it has some
 
 
 def home() -> Path:
@@ -75,7 +77,8 @@ def write_history(folder: Path, history: History, spaces: TaskSpaces) -> TaskFil
     check_spaces(spaces)
     if not is_whole_number(history.task):
         raise ValueError(f"its task is {history.task!r}; a task is a whole number from 0 on")
-    specs = array_specs(spaces, len(history.rewards), len(history.lengths))
+    has_levels = history.levels is not None
+    specs = array_specs(spaces, len(history.rewards), len(history.lengths), has_levels)
     arrays = {s.name: as_stored(getattr(history, s.name), s, spaces) for s in specs}
     if arrays["lengths"].sum(dtype=np.int64) > len(history.rewards):
         raise ValueError("the episodes are longer than the whole history")
@@ -168,12 +171,13 @@ def _write_arrays(path: Path, specs: tuple[ArraySpec, ...], arrays: dict[str, An
     with h5py.File(path, "x") as file:
         for spec in specs:
             values = arrays[spec.name]
-            if spec.name == "lengths":
+            if spec.name in ("lengths", "levels"):
                 file.create_dataset(spec.name, data=values)
                 continue
             row_bytes = max(1, values.itemsize * math.prod(spec.shape[1:]))
-            steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // row_bytes, len(values)))
             is_image = values.dtype == np.uint8 and row_bytes >= 1024  # only these pack well
+            most = IMAGE_CHUNK_BYTES if is_image else CHUNK_BYTES
+            steps = max(1, min(CHUNK_STEPS, most // row_bytes, len(values)))
             packing = {"compression": "gzip", "compression_opts": 1} if is_image else {}
             file.create_dataset(spec.name, data=values, chunks=(steps, *spec.shape[1:]), **packing)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from radt.envs import dm_control, grid_recipes, meta_world
+from radt.envs import dm_control, grid_recipes, meta_world, procgen
 from radt.envs.dark_room import FRESH_TASKS, DarkRoomSuite, Room, without_quadrant
 from radt.envs.hidden_robots import HiddenRobotSuite
 from radt.envs.key_door import KeyDoorSuite, KeyRoom
@@ -50,6 +50,7 @@ HIDDEN_GOALS: tuple[TaskSuite, ...] = (
     *HiddenRobotSuite.twins("reacher-hidden", robot="reacher", target_return=(85.0, 0.0)),
 )
 ROBOTS = (meta_world.MetaWorldSuite(), dm_control.DMControlSuite())
+GAMES = (procgen.ProcgenSuite(),)
 
 
 def register_envs() -> None:
@@ -61,6 +62,7 @@ def register_envs() -> None:
         *MAZES,
         *HIDDEN_GOALS,
         *ROBOTS,
+        *GAMES,
     )
     for suite in suites:
         SUITES.register(suite.name, suite)
@@ -76,6 +78,8 @@ def register_envs() -> None:
         _register(f"radt/MetaWorld-{name}-v0", "meta_world:MetaWorld", {"task": task})
     for task, name in enumerate(dm_control.NAMES):
         _register(f"radt/DMControl-{name}-v0", "dm_control:DMControl", {"task": task})
+    for task, name in enumerate(procgen.NAMES):
+        _register(f"radt/Procgen-{name}-v0", "procgen:Procgen", {"task": task})
 
 
 def _register(name: str, single: str, size: Mapping[str, Any]) -> None:
@@ -89,6 +93,7 @@ register_envs()
 
 __all__ = [
     "DARK_ROOMS",
+    "GAMES",
     "HIDDEN_GOALS",
     "KEY_DOORS",
     "MAZES",

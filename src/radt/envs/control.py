@@ -1,4 +1,4 @@
-"""What tasks with continuous actions share: seeds, checked actions, ends and autoreset.
+"""What tasks of simulations share: seeds, checked actions, ends and autoreset.
 
 A family says in two methods how episodes begin and what actions bring, for some slots at once; all
 else is here. `ControlVec` plays many tasks, `ControlEnv` one: a vector environment of one slot.
@@ -26,7 +26,7 @@ Infos = dict[str, Floats]  # by name, one number a slot
 
 
 class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
-    """Many tasks at once, one slot each; every episode takes its whole horizon."""
+    """Many tasks at once, one slot each; an episode takes its whole horizon, or ends before."""
 
     def __init__(
         self,
@@ -40,13 +40,23 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
         self.tasks, self.spaces, self.num_envs = tuple(tasks), spaces, len(tasks)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
-        self.single_observation_space = gym.spaces.Box(-bound, bound, spaces.state.shape)
-        self.single_action_space = gym.spaces.Box(-1.0, 1.0, spaces.action.shape)
+        self.single_observation_space: gym.Space[Any] = (
+            gym.spaces.Box(0, 255, spaces.state.shape, np.uint8)
+            if spaces.state.kind == "image"
+            else gym.spaces.Box(-bound, bound, spaces.state.shape)
+        )
+        self.single_action_space: gym.Space[Any] = (
+            gym.spaces.Discrete(spaces.action.size)
+            if spaces.action.kind == "discrete"
+            else gym.spaces.Box(-1.0, 1.0, spaces.action.shape)
+        )
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._streams = [seeding.np_random()[0] for _ in tasks]
-        self._states = np.zeros((self.num_envs, *spaces.state.shape), np.float32)  # [N, width]
+        shape = (self.num_envs, *spaces.state.shape)
+        self._states: NDArray[Any] = np.zeros(shape, spaces.state.dtype)
         self._elapsed = np.zeros(self.num_envs, np.int64)  # [N]
+        self._ended = np.zeros(self.num_envs, np.bool_)  # [N] before time was up
         self._over = np.ones(self.num_envs, np.bool_)  # [N]
         self._was_reset = False
 
@@ -55,7 +65,10 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
         raise NotImplementedError
 
     def _act(self, slots: Slots, actions: Floats) -> tuple[Floats, Floats, Infos]:
-        """Act in some slots; return their states, rewards [n] and what else is known."""
+        """Act in some slots; return their states, rewards [n] and what else is known.
+
+        A slot whose episode ends here, though time is left, is marked in `_ended`.
+        """
         raise NotImplementedError
 
     def _seeded(self, slot: int, seed: int) -> None:
@@ -96,9 +109,10 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
         if acting.size:
             self._states[acting], rewards[acting], told = self._act(acting, actions[acting])
         self._elapsed[acting] += 1
-        self._over = self._elapsed >= self.spaces.horizon
-        over, infos = self._over.copy(), dict[str, Any]()
-        ends_here = over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+        ended, cut = self._ended.copy(), ~self._ended & (self._elapsed >= self.spaces.horizon)
+        self._over = ended | cut
+        infos: dict[str, Any] = {}
+        ends_here = self._over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
         last = self._states.copy()
         if ends_here.any():
             self._restart(ends_here)
@@ -107,12 +121,12 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
             if ends_here[slot]:
                 info = {"final_obs": last[slot], "final_info": info}
             infos = self._add_info(infos, info, slot)
-        return self._states.copy(), rewards, np.zeros(self.num_envs, np.bool_), over, infos
+        return self._states.copy(), rewards, ended, cut, infos
 
     def _restart(self, mask: NDArray[np.bool_]) -> None:
         slots = np.flatnonzero(mask)
         self._states[slots] = self._begin(slots)
-        self._elapsed[slots], self._over[slots] = 0, False
+        self._elapsed[slots], self._ended[slots], self._over[slots] = 0, False, False
 
     def _check_autoreset(self) -> None:
         """Refuse to step slots that the caller has to reset."""
@@ -156,17 +170,20 @@ class ControlEnv(gym.Env[Floats, Floats]):
 
 
 def checked(actions: Any, shape: tuple[int, ...], spaces: TaskSpaces) -> Floats:
-    """Refuse actions of another shape or type, outside of [-1, 1] or not finite."""
+    """Refuse actions of another shape or type, outside of their range or not finite."""
     given: NDArray[Any] = np.asarray(actions)
-    if given.shape != shape or given.dtype.kind != "f":
+    discrete = spaces.action.kind == "discrete"
+    words, kinds, usual = ("integers", "iu", "int64") if discrete else ("floats", "f", "float32")
+    if given.shape != shape or given.dtype.kind not in kinds:
         raise ValueError(
-            f"expected actions as floats of shape {shape}, got {given.dtype} of shape "
-            f"{given.shape}; build them as np.zeros({shape}, np.float32)"
+            f"expected actions as {words} of shape {shape}, got {given.dtype} of shape "
+            f"{given.shape}; build them as np.zeros({shape}, np.{usual})"
         )
     rows = given.reshape(-1, *spaces.action.shape)
     if problem := value_problem("actions", rows, spaces, "slot"):
-        raise ValueError(f"{problem}; clip actions to [-1, 1] and find out where NaN comes from")
-    return np.asarray(np.clip(given, -1.0, 1.0))
+        mend = "" if discrete else "; clip actions to [-1, 1] and find out where NaN comes from"
+        raise ValueError(f"{problem}{mend}")
+    return given if discrete else np.asarray(np.clip(given, -1.0, 1.0))
 
 
 def check_tasks(tasks: Sequence[int], known: int, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Simulated robots: tasks of EnvPool, one pool of one environment for each slot.
+"""Simulations: tasks of EnvPool, one pool of one environment for each slot.
 
 Pools work in threads of their own, so all are sent to before any is received from. EnvPool checks
 nothing of what it is given and begins anew by itself on the step after an episode's end; here
@@ -28,6 +28,8 @@ BOUND = 1e6  # of observations, which have none: checkers ask for one
 class PoolVec(ControlVec):
     """Many simulations at once, one slot each."""
 
+    ends_early: ClassVar[bool] = False  # whether an episode may end before time is up
+
     def __init__(
         self,
         tasks: Sequence[int],
@@ -47,6 +49,10 @@ class PoolVec(ControlVec):
     def _read(self, slot: int, observed: Any) -> Floats:
         """Write what a pool shows as a state, [width]."""
         raise NotImplementedError
+
+    def _own_settings(self, slot: int) -> dict[str, Any]:
+        """Say what a slot's pool has of its own."""
+        return {}
 
     def _known(self, info: dict[str, Any]) -> dict[str, float]:
         """Choose what is told beside the reward."""
@@ -70,19 +76,25 @@ class PoolVec(ControlVec):
                 if seed is None:
                     seed = self._seeds[slot] = int(self._streams[slot].integers(2**31))
                 name = self._names[self.tasks[slot]]
-                self._pools[slot] = self._make(name, seed=seed, **self._settings)
+                settings = self._settings | self._own_settings(slot)
+                self._pools[slot] = self._make(name, seed=seed, **settings)
             self._pools[slot].async_reset()
         return self._states_of(slots, [self._received(slot)[0] for slot in slots.tolist()])
 
     def _act(self, slots: Slots, actions: Floats) -> tuple[Floats, Floats, Infos]:
         for slot, action in zip(slots.tolist(), actions, strict=True):
             pool = self._pools[slot]
-            own = action[None, : self.spaces.valid_action_dims(self.tasks[slot])]
+            own = action[None]  # [1, *action_shape]
+            if self.spaces.action.shape:
+                own = own[:, : self.spaces.valid_action_dims(self.tasks[slot])]
             pool.send(own.astype(pool.action_space.dtype), ONLY)
         seen, rewards, ended, cut, infos = zip(*map(self._received, slots.tolist()), strict=True)
         last = self._elapsed[slots] + 1 == self.spaces.horizon  # [n]
-        early = np.logical_or(ended, cut)[:, 0] & ~last
-        if early.any():
+        over = np.logical_or(ended, cut)[:, 0]
+        early = over & ~last
+        if self.ends_early:
+            self._ended[slots] = over
+        elif early.any():
             self._fail(int(slots[early][0]), "its episode ended early")
         known = [self._known(info) for info in infos]
         told = {name: np.array([one[name] for one in known]) for name in known[0]}
@@ -90,7 +102,7 @@ class PoolVec(ControlVec):
 
     def _states_of(self, slots: Slots, seen: Sequence[Any]) -> Floats:
         states = np.stack([self._read(slot, one) for slot, one in zip(slots, seen, strict=True)])
-        if not (finite := np.isfinite(states).all(axis=1)).all():
+        if not (finite := np.isfinite(states).reshape(len(states), -1).all(axis=1)).all():
             self._fail(int(slots[~finite][0]), "its observation is not finite")
         return states
 
@@ -115,7 +127,7 @@ class PoolVec(ControlVec):
 
 
 class PoolSuite:
-    """What suites of simulated robots say of their tasks alike; a task is a place in `names`."""
+    """What suites of simulations say of their tasks alike; a task is a place in `names`."""
 
     names: ClassVar[tuple[str, ...]]
     pools: ClassVar[tuple[str, ...]]  # their names in EnvPool
@@ -134,9 +146,7 @@ class PoolSuite:
     @cached_property
     def scoring(self) -> Scoring:
         """0 is a random policy, 1 the authors' data."""
-        returns = [self.reference[name] for name in self.names]
-        low, high = ({task: row[end] for task, row in enumerate(returns)} for end in (0, 1))
-        return Scoring("data-normalised", low, high)
+        return normalised("data-normalised", [self.reference[name][:2] for name in self.names])
 
     def optimal_return(self, task: int) -> None:
         """Return None: it is not known."""
@@ -146,14 +156,20 @@ class PoolSuite:
         return self.names[task]
 
 
+def normalised(kind: Any, ends: Sequence[tuple[float, float]]) -> Scoring:
+    """Score between two returns of each task."""
+    low, high = (dict(enumerate(column)) for column in zip(*ends, strict=True))
+    return Scoring(kind, low, high)
+
+
 def module(name: str) -> Any:
     """Import a package of the extra `control`."""
     try:
         return importlib.import_module(name)
     except (ImportError, AttributeError) as error:  # so fails mujoco where its library is missing
         raise MissingError(
-            f"Meta-World and DMControl need {name.split('.')[0]} ({error}): make setup in a "
-            "checkout, else pip install 'radt[control]'"
+            f"Meta-World, DMControl and Procgen need {name.split('.')[0]} ({error}): make setup in "
+            "a checkout, else pip install 'radt[control]'"
         ) from error
 
 

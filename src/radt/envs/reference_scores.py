@@ -1,7 +1,8 @@
 """Reference returns of the authors: a random policy, the mean of their data, the best of it.
 
-They are of Meta-World's second version and dm_control 1.0, 200 and 1,000 steps an episode. The
-paper normalises its scores by the first two, and its target returns are the third.
+They are of Meta-World's second version, dm_control 1.0 and Procgen's easy mode; 200, 1,000 and 400
+steps an episode. The paper normalises its scores by the first two, and its target returns are the
+third.
 """
 
 from __future__ import annotations
@@ -78,4 +79,42 @@ DM_CONTROL: Table = {
     "walker-run": (23.427, 344.794, 513.464),
     "walker-stand": (134.701, 816.322, 999.82),
     "walker-walk": (30.193, 773.174, 982.159),
+}
+
+PROCGEN: Table = {
+    "bigfish": (0.0, 5.9107, 40.0),
+    "bossfight": (0.0, 2.179, 15.0),
+    "caveflyer": (0.0, 7.6341, 13.0),
+    "chaser": (0.0, 3.4349, 13.3128),
+    "climber": (0.0, 9.1516, 16.0),
+    "coinrun": (0.0, 9.6781, 10.0),
+    "dodgeball": (0.0, 3.1873, 20.0),
+    "fruitbot": (-7.0, 16.9643, 38.0),
+    "heist": (0.0, 7.9555, 10.0),
+    "jumper": (0.0, 8.7396, 10.0),
+    "leaper": (0.0, 4.9065, 10.0),
+    "maze": (0.0, 9.4536, 10.0),
+    "miner": (0.0, 11.6814, 13.0),
+    "ninja": (0.0, 7.7674, 10.0),
+    "plunder": (0.0, 4.9095, 18.0),
+    "starpilot": (0.0, 17.3367, 67.0),
+}
+# Procgen's authors normalise between these: no progress at all, and the best that can be reached.
+PROCGEN_RANGE: dict[str, tuple[float, float]] = {
+    "bigfish": (1.0, 40.0),
+    "bossfight": (0.5, 13.0),
+    "caveflyer": (3.5, 12.0),
+    "chaser": (0.5, 13.0),
+    "climber": (2.0, 12.6),
+    "coinrun": (5.0, 10.0),
+    "dodgeball": (1.5, 19.0),
+    "fruitbot": (-1.5, 32.4),
+    "heist": (3.5, 10.0),
+    "jumper": (3.0, 10.0),
+    "leaper": (3.0, 10.0),
+    "maze": (5.0, 10.0),
+    "miner": (1.5, 13.0),
+    "ninja": (3.5, 10.0),
+    "plunder": (4.5, 30.0),
+    "starpilot": (2.5, 64.0),
 }

@@ -13,6 +13,8 @@ What else it can say of itself has defaults, so that a suite is as short as its 
 | `scoring`      | the return | how a return becomes a score                                   |
 | `task_targets` | none       | target returns by task as (mean, std), or `"data"`: the best   |
 |                |            | recorded return of the task, of unseen ones the mean of these  |
+| `twins`        | none       | tasks that differ from a training task only in their level, by |
+|                |            | that task, whose target they have                              |
 | `for_data`     | itself     | the suite that data are collected in, if episodes begin        |
 |                |            | otherwise there                                                |
 | `action_names` | numbers    | what the actions, or the dimensions of one, are called         |
@@ -138,6 +140,12 @@ def splits_of(suite: TaskSuite) -> dict[str, tuple[int, ...]]:
 def task_targets_of(suite: TaskSuite) -> Mapping[int, tuple[float, float]] | Literal["data"]:
     """Return the target returns of single tasks, where they differ."""
     found: Mapping[int, tuple[float, float]] | Literal["data"] = getattr(suite, "task_targets", {})
+    return found
+
+
+def twins_of(suite: TaskSuite) -> Mapping[int, int]:
+    """Return the tasks that are a training task on another level, with that task."""
+    found: Mapping[int, int] = getattr(suite, "twins", {})
     return found
 
 

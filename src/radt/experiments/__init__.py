@@ -15,6 +15,7 @@ from radt.experiments import fresh_tasks as fresh_tasks
 from radt.experiments import key_door as key_door
 from radt.experiments import language_models as language_models
 from radt.experiments import mazerunner as mazerunner
+from radt.experiments import procgen as procgen
 from radt.experiments import robots as robots
 from radt.experiments import same_weights as same_weights
 from radt.experiments import slippery_room as slippery_room

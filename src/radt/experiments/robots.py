@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from radt.experiments.experiment import Experiment, Study, add
 from radt.experiments.verdicts import best_without_improving
 from radt.variants import arm
@@ -9,10 +12,10 @@ from radt.variants import arm
 CONTROLS = ("erased", "other-task", "random-own")
 
 
-def robots(env: str) -> tuple[Study, ...]:
+def robots(env: str, **settings: Any) -> tuple[Study, ...]:
     """Run two rows with three seeds and the others with one, as far as two cores go."""
-    many = Study(env, ("dt", "ra-dt-tuned"), controls=CONTROLS)
-    return many, Study(env, ("ad", "dpt", "ra-dt", "ra-dt-lm"), seeds=1, controls=CONTROLS)
+    many = Study(env, ("dt", "ra-dt-tuned"), controls=CONTROLS, **settings)
+    return many, replace(many, rows=("ad", "dpt", "ra-dt", "ra-dt-lm"), seeds=1)
 
 
 META_WORLD = add(

@@ -147,6 +147,8 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
     if scoring := first.get("scoring"):
         ends = (np.array(scoring[end], dtype=np.float64) for end in ("low", "high"))
         row["normalised"] = float(normalised_score(returns, *ends).mean())
+    if (share := (first.get("prepared") or {}).get("same_level")) is not None:
+        row["same_level"] = share
     return named, {**row, "controls": {n: control_row(found) for n, found in controls.items()}}
 
 

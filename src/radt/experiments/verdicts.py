@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -87,13 +88,15 @@ def ranking(
     own: str = "ra-dt",
     others: Sequence[str] = BASELINES,
     near: float | None = None,
+    tasks: Sequence[str] = ("eval",),
 ) -> Judge:
     """Judge whether a row of RA-DT is above others on every environment, and near the optimum."""
 
     def judged(rows: Sequence[Row]) -> Verdict:
         told, holds, fails = [], True, False
-        for env in envs:
-            row = found(rows, env, own)
+        for name, split in product(envs, tasks):
+            env = name if split == "eval" else f"{name}, {split} tasks"
+            row = found(rows, name, own, split)
             if row is None:
                 return Verdict("open", f"there is no row of {own} on {env}")
             if near is not None and row["normalised"] is not None:
@@ -101,7 +104,7 @@ def ranking(
                 fails |= row["normalised"] < near
                 told.append(f"{env}: {row['normalised']:.0%} of the optimum")
             for label in others:
-                if (other := found(rows, env, label)) is None:
+                if (other := found(rows, name, label, split)) is None:
                     return Verdict("open", f"there is no row of {label} on {env}")
                 apart = difference(row, other)
                 holds &= apart.low > 0
@@ -148,18 +151,22 @@ def alone_improves(env: str, label: str, others: Sequence[str]) -> Judge:
     return measured_fairly(judged)
 
 
-def best_without_improving(env: str, below_on: Sequence[str] = ()) -> Judge:
+def best_without_improving(
+    env: str, below_on: Sequence[str] = (), tasks: Sequence[str] = ("eval",)
+) -> Judge:
     """Judge whether `ra-dt` is above all others though its memory does not help.
 
     On the first set of tasks of `below_on` that was evaluated, `dt` has to be above it.
     """
 
     def judged(rows: Sequence[Row]) -> Verdict:
-        best, own = ranking(env)(rows), found(rows, env, "ra-dt")
+        best, own = ranking(env, tasks=tasks)(rows), found(rows, env, "ra-dt")
         if own is None:
             return best
         low, high = own["improves_ci95"]
         told = [best.why, f"its memory is worth {own['improves']:+.1f} [{low:+.1f}, {high:+.1f}]"]
+        if own.get("same_level") is not None:
+            told.append(f"in training {own['same_level']:.0%} of its chunks are of the same level")
         holds, fails = best.word == "holds" and low <= 0, best.word == "does not" or low > 0
         pairs = [
             (found(rows, env, "dt", set_), found(rows, env, "ra-dt", set_)) for set_ in below_on

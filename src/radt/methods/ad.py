@@ -118,10 +118,12 @@ class AD:
 def earlier_episode(episodes: Episodes, rows: NDArray[np.int64], gap: int) -> NDArray[np.int64]:
     """Return the row of the episode `gap` before each, the task's first if there are fewer.
 
-    A task's first episode has none before it: -1.
+    A task's first episode has none before it: -1. Where a task has levels, only episodes of the
+    same one count.
     """
-    index = episodes.index[rows]
-    return np.where(index > 0, rows - np.minimum(gap, index), -1)
+    order, place, before = episodes.same_level
+    earlier = order[place[rows] - np.minimum(gap, before[rows])]
+    return np.where(before[rows] > 0, earlier, -1)
 
 
 def join_episodes(earlier: Batch, current: Batch) -> Batch:

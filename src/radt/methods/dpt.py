@@ -250,14 +250,15 @@ def draw_places(
     most: int,
     rng: np.random.Generator,
 ) -> Places:
-    """Draw a set for each of some episodes; a task's first episode gets an empty one."""
+    """Draw a set for each of some episodes; the first of a task or level gets an empty one."""
     shape = (len(rows), size)
     places = Places(np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, bool))
+    order, place, before_each = episodes.same_level
     for number, row in enumerate(rows.tolist()):
-        before = int(episodes.index[row])
+        before = int(before_each[row])
         if before == 0:
             continue
-        chosen = row - before + earlier_episodes(before, most, rng)  # rows of the same task
+        chosen = order[place[row] - before + earlier_episodes(before, most, rng)]
         ends = np.cumsum(episodes.length[chosen])
         step = spread_out(int(ends[-1]), size)
         which = np.searchsorted(ends, step, side="right")

@@ -17,6 +17,7 @@ from radt.memory.embed import EMBEDDERS, Embedder
 from radt.memory.entries import step_bytes
 from radt.memory.memory import Memory
 from radt.methods.trials import RunningTrials
+from radt.model.encoders import EncoderCard, FrozenEncoder
 from radt.model.heads import ActionHead, action_head
 from radt.registry import Registry
 from radt.room import check_room
@@ -175,13 +176,22 @@ def build_method(
     embedder_options: Any,
     seed: int,
     embedder_name: str | None = None,
+    encoder: EncoderCard | None = None,
 ) -> Method:
-    """Build a method and the embedder that it needs, its usual one or another, both untrained."""
-    entry, embedder = METHODS[name], None
+    """Build a method and the embedder that it needs, its usual one or another, both untrained.
+
+    With an encoder, `spaces` are what environments show; all else reads what it makes of them.
+    """
+    entry, embedder, observed = METHODS[name], None, spaces.state
+    if encoder is not None and entry.learns:
+        spaces = spaces.encoded(encoder.width)
     if entry.embedder is not None:
         known = EMBEDDERS[embedder_name or entry.embedder]
         embedder = known.build(spaces, embedder_options, seed)
-    return entry.build(spaces, options, seed, embedder)
+    method = entry.build(spaces, options, seed, embedder)
+    if encoder is not None and entry.learns:
+        method.networks["encoder"] = FrozenEncoder(observed, encoder)
+    return method
 
 
 def blueprint(
@@ -191,7 +201,8 @@ def blueprint(
     embedder_options: Any,
     seed: int,
     embedder_name: str | None = None,
+    encoder: EncoderCard | None = None,
 ) -> Method:
     """Build a method without room for its weights: only shapes and sizes can be read."""
     with torch.device("meta"):
-        return build_method(name, spaces, options, embedder_options, seed, embedder_name)
+        return build_method(name, spaces, options, embedder_options, seed, embedder_name, encoder)

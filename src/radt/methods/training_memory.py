@@ -120,10 +120,21 @@ class TrainingMemory:
         best = self.dataset.episodes.total_return.max()
         failed = chunk[window >= GOOD * best] <= FAILED * best
         return {
+            **self._same_level(episode[read], chosen[read]),
             "windows_with_chunk": float(read.mean()),
             "return_correlation": correlation(window, chunk),
             "failures_beside_good": float(failed.mean()) if len(failed) else 0.0,
         }
+
+    def _same_level(self, episode: NDArray[np.int64], chosen: Tensor) -> dict[str, float]:
+        """Say how many chunks are of their window's own level, where tasks have levels."""
+        table, other = self.dataset.episodes, self.store.entries.episode[chosen].numpy()
+        if (table.level < 0).any():
+            return {}
+        same = (table.level[episode] == table.level[other]) & (
+            table.task[episode] == table.task[other]
+        )
+        return {"same_level": float(same.mean())}
 
     def _kinds(self, query_step: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.str_]:
         """Say which contexts each window reads, [B]."""

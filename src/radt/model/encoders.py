@@ -4,19 +4,26 @@
 |----------|-------------------------------------------------------------------------|
 | discrete | one-hot per coordinate, then linear (an embedding table per coordinate) |
 | vector   | linear                                                                  |
-| image    | three strided convolutions, then linear                                 |
+| image    | three strided convolutions, then linear; `impala` and `impala-small`    |
 | encoded  | the stored outputs of a frozen encoder, projected only if widths differ |
 
-A model can be told to read its states with another one that is registered: `model.encoder`.
+A model can be told to read its states with another one that is registered: `model.encoder`. One
+that was trained before and stays as it is, is a `FrozenEncoder` beside the model.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.impala import CHANNELS, Impala
 from radt.registry import Registry
 from radt.spaces import StateSpace
 
@@ -83,6 +90,25 @@ class ConvolutionalEncoder(nn.Module):
         return torch.as_tensor(vectors.unflatten(0, states.shape[:-3]))
 
 
+class ImpalaEncoder(nn.Module):
+    """The network that the paper reads Procgen with."""
+
+    def __init__(
+        self,
+        space: StateSpace,
+        width: int,
+        channels: tuple[int, ...] = CHANNELS,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        self.network = Impala(space.shape, width, channels, **settings)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Encode each image on its own, whatever the leading axes."""
+        vectors = self.network(states.flatten(0, -4))
+        return torch.as_tensor(vectors.unflatten(0, states.shape[:-3]))
+
+
 class PrecomputedEncoder(nn.Module):
     """States that were encoded before they were stored."""
 
@@ -96,13 +122,42 @@ class PrecomputedEncoder(nn.Module):
         return torch.as_tensor(self.project(states.float()))
 
 
-ENCODERS: Registry[type[nn.Module]] = Registry("encoders", "encoder")
+ENCODERS: Registry[Callable[[StateSpace, int], nn.Module]] = Registry("encoders", "encoder")
 ENCODERS.register("discrete", OneHotEncoder)
 ENCODERS.register("vector", LinearEncoder)
 ENCODERS.register("image", ConvolutionalEncoder)
 ENCODERS.register("encoded", PrecomputedEncoder)
+ENCODERS.register("impala", ImpalaEncoder)
+ENCODERS.register(
+    "impala-small", partial(ImpalaEncoder, residuals=1, shrink=2, strided=True)
+)  # a twelfth of the time
 
 
 def state_encoder(space: StateSpace, width: int, name: str | None = None) -> nn.Module:
     """Build the encoder of a name; None: the one that reads this kind of state."""
     return ENCODERS[name or space.kind](space, width)
+
+
+@dataclass(frozen=True)
+class EncoderCard:
+    """Which frozen encoder turns what environments show into the states that networks read."""
+
+    name: str  # in ENCODERS
+    width: int  # of its outputs
+
+
+class FrozenEncoder(nn.Module):
+    """An encoder that was trained before, and learns no more."""
+
+    def __init__(self, space: StateSpace, card: EncoderCard) -> None:
+        super().__init__()
+        self.space = space  # what environments show
+        self.network = state_encoder(space, card.width, card.name)
+        self.requires_grad_(False)
+
+    @torch.no_grad()
+    def forward(self, states: NDArray[Any]) -> NDArray[np.float32]:
+        """Encode states, [N, *state_shape] -> [N, width]."""
+        device = next(self.parameters()).device
+        encoded: Tensor = self.network(torch.from_numpy(states).to(device))
+        return encoded.float().cpu().numpy()

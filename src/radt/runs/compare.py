@@ -27,6 +27,7 @@ from radt.envs.suite import SUITES
 from radt.errors import RunError
 from radt.files import atomic_write
 from radt.methods import METHODS, build_method
+from radt.runs.encode import encode_images
 from radt.runs.plan import Phase, plan_run
 from radt.runs.presets import preset_layers
 from radt.runs.provenance import (
@@ -41,7 +42,6 @@ from radt.runs.run import (
     RESULT,
     Run,
     conflicts,
-    dataset_path,
     outcome_values,
 )
 from radt.runs.train import train_run
@@ -357,7 +357,7 @@ def measure_pace(config: RunConfig, threads: int, device: str) -> Pace:
     watch = Stopwatch()
     with tempfile.TemporaryDirectory() as scratch:
         run = Run(short, Path(scratch), threads=threads, device=device)
-        train_run(run, Dataset.open(dataset_path(config)), watch)
+        train_run(run, Dataset.open(encode_images(config)), watch)
         lines = read_log(run.out)
     embedder_seconds, update_seconds = (
         1.0 / (updates_per_second(lines, phase) or float("inf")) for phase in ("embedder", "train")

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from radt.collect import SOURCES, Forecast
-from radt.config import RunConfig
+from radt.config import EncoderConfig, RunConfig
 from radt.costs import tokens_per_step
 from radt.data.manifest import MANIFEST
 from radt.data.store import home
@@ -18,7 +18,14 @@ from radt.envs.suite import SUITES
 from radt.memory.language import LanguageOptions
 from radt.methods import METHODS, Method
 from radt.methods.method import blueprint
-from radt.runs.run import CHECKPOINT, RESULT, Run, dataset_path
+from radt.runs.run import (
+    CHECKPOINT,
+    RESULT,
+    Run,
+    dataset_path,
+    encoder_of,
+    training_folder,
+)
 
 # Measured on two CPU cores with Dark-Room 10x10 at laptop budget; another machine differs, the
 # order of magnitude holds. Times of networks grow with parameters x tokens x examples.
@@ -28,6 +35,8 @@ MEASURED = {
     "update_overhead_seconds": 5e-3,
     "act_overhead_seconds": 4e-3,
     "embed_seconds_per_token": 1.8e-4,  # by all-MiniLM-L6-v2, one thread
+    "train_seconds_per_image": 5e-4,  # by impala-small, one thread, with reading it
+    "encode_seconds_per_image": 2e-4,
 }
 
 
@@ -48,12 +57,15 @@ def plan_run(config: RunConfig, out: Path) -> list[Phase]:
     run, entry = Run(config, out), METHODS[config.method]
     spaces = run.suite.spaces
     method = blueprint(
-        config.method, spaces, config.options, config.embedder, config.seed, config.embedder_name
+        *(config.method, spaces, config.options, config.embedder),
+        *(config.seed, config.embedder_name, encoder_of(config)),
     )
     phases = []
     if entry.learns:
         path = out / CHECKPOINT
         phases.append(_collect(config))
+        if config.encoder is not None:
+            phases.append(_encode(config, config.encoder))
         if config.trains_embedder:
             phases.append(_train(config, method, "embedder", config.embedder.updates, path))
         if isinstance(config.embedder, LanguageOptions):
@@ -71,6 +83,22 @@ def _collect(config: RunConfig) -> Phase:
         steps=f"{expected.transitions:,} transitions",
         minutes=expected.seconds / 60,
         megabytes=expected.transitions * size / 1e6,
+        where=str(folder),
+        done=(folder / MANIFEST).is_file(),
+    )
+
+
+def _encode(config: RunConfig, encoder: EncoderConfig) -> Phase:
+    """Count the images that an encoder is trained on, and those that it encodes once."""
+    learn, folder = encoder.learn, training_folder(config)
+    trained = learn.updates * learn.batch_size * encoder.teacher.context_len
+    encoded = _expected(config).transitions
+    seconds = trained * MEASURED["train_seconds_per_image"]
+    return Phase(
+        name="encode",
+        steps=f"{learn.updates:,} updates, {encoded:,} images",
+        minutes=(seconds + encoded * MEASURED["encode_seconds_per_image"]) / 60,
+        megabytes=encoded * encoder.card.width * 4 / 1e6,
         where=str(folder),
         done=(folder / MANIFEST).is_file(),
     )

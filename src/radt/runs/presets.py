@@ -159,8 +159,8 @@ def as_far_as_known(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict
     for name, value in values.items():
         if isinstance(value, Mapping) and isinstance(known.get(name), Mapping):
             kept[name] = as_far_as_known(value, known[name])
-        elif name in known:
-            kept[name] = value
+        elif name in known and (known[name] is None or not isinstance(value, Mapping)):
+            kept[name] = value  # a record stands where there is one, or nothing yet
     return {name: value for name, value in kept.items() if value != {}}
 
 

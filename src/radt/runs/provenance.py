@@ -27,7 +27,7 @@ from radt.data.manifest import MANIFEST
 from radt.decode import decode
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
-from radt.runs.run import Run, dataset_path
+from radt.runs.run import Run, training_folder
 
 BEAT = 5.0  # seconds between two times that a running phase is written down
 LOG = "log.jsonl"
@@ -110,7 +110,7 @@ def cost(run: Run, method: Method) -> dict[str, Any] | None:
     """Count what a method needs; without its dataset the targets of an update stay unknown."""
     if not METHODS[run.config.method].learns_from_data:
         return None
-    folder = dataset_path(run.config)
+    folder = training_folder(run.config)
     dataset = Dataset.open(folder) if (folder / MANIFEST).is_file() else None
     return asdict(measure_cost(method, dataset, batch_size=run.config.learn.batch_size))
 

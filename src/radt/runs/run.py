@@ -25,13 +25,14 @@ from radt.data.stats import best_return
 from radt.decode import differences
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
-from radt.envs.suite import SUITES, TaskSuite, splits_of, task_targets_of
+from radt.envs.suite import SUITES, TaskSuite, splits_of, task_targets_of, twins_of
 from radt.errors import RadtWarning
 from radt.errors import RunError as RunError
 from radt.files import atomic_write
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
 from radt.methods.exploration import with_exploration
+from radt.model.encoders import EncoderCard
 from radt.old_names import old_value, with_old_names
 from radt.registry import plugin_changes, plugins_behind, with_plugins
 from radt.runs.presets import changed, in_flags, usual_recipe
@@ -240,6 +241,12 @@ def _short_hash(recipe: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
 
 
+def training_folder(config: RunConfig) -> Path:
+    """Name the folder that a method learns from: the dataset, or what an encoder made of it."""
+    folder = dataset_path(config)
+    return folder / f"encoded-{_short_hash(asdict(config.encoder))}" if config.encoder else folder
+
+
 def known_tasks(config: RunConfig) -> tuple[int, ...]:
     """Return the training tasks that the data hold; until there are any, all of the suite's."""
     tasks, folder = SUITES[config.env].train_tasks, dataset_path(config)
@@ -260,12 +267,18 @@ def build_for(run: Run) -> Method:
     config = run.config
     spaces = run.suite.spaces
     method = build_method(
-        config.method, spaces, config.options, config.embedder, config.seed, config.embedder_name
+        *(config.method, spaces, config.options, config.embedder),
+        *(config.seed, config.embedder_name, encoder_of(config)),
     )
     method = with_exploration(method, config.exploration)
     method.name = config.label or config.method
     to_device(method, run.device)
     return method
+
+
+def encoder_of(config: RunConfig) -> EncoderCard | None:
+    """Return the frozen encoder of images that a config asks for."""
+    return None if config.encoder is None else config.encoder.card
 
 
 def to_device(method: Method, device: str) -> None:
@@ -289,8 +302,9 @@ def target_of(run: Run) -> Target:
         return Target(*suite.target_return)
     episodes = Dataset.open(folder, run.tasks[0], in_memory=False).episodes
     best = {int(task): best_return(episodes, int(task)) for task in np.unique(episodes.task)}
-    table = tuple((task, value, 0.0) for task, value in best.items())
-    return Target(float(np.mean(list(best.values()))), 0.0, table)
+    mean = float(np.mean(list(best.values())))
+    best |= {task: best[twin] for task, twin in twins_of(suite).items() if twin in best}
+    return Target(mean, 0.0, tuple((task, value, 0.0) for task, value in best.items()))
 
 
 def carried_target(card: Card) -> Target:
@@ -316,4 +330,5 @@ def describe(run: Run) -> Card:
         label=config.label,
         task_targets=target.of_tasks,
         exploration=config.exploration,
+        encoder=encoder_of(config),
     )

@@ -15,6 +15,7 @@ from radt.methods.dt import DT, DTOptions
 from radt.methods.method import LearnOnline
 from radt.methods.training_index import told
 from radt.runs.belonging import check_dataset
+from radt.runs.encode import load_encoder
 from radt.runs.evaluate import validate
 from radt.runs.provenance import Stopwatch
 from radt.runs.run import (
@@ -41,10 +42,12 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
         return path
     check_dataset(run, dataset.manifest)
     chosen = dataset.select(run.tasks[0])
-    tracker = run.tracker()
     with run.group.rank_zero_first():
         keep_threads(run)
     method = build_for(run)
+    if "encoder" in method.networks:
+        load_encoder(method.networks["encoder"], config)
+    tracker = run.tracker()
     if config.trains_embedder:
         with watch.phase("embedder"):
             train_embedder(run, method, chosen, tracker)
@@ -117,6 +120,6 @@ def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker)
 def _embedder_trainer(run: Run, method: Method) -> DT:
     """Build the Decision Transformer that is trained and copied into the embedder."""
     options = DTOptions(run.config.embedder.model, method.context.input_steps)
-    teacher = DT(run.suite.spaces, options, run.config.seed)
+    teacher = DT(method.spaces, options, run.config.seed)
     to_device(teacher, run.device)
     return teacher
