@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,7 @@ def test_what_is_published_with_older_values_is_run_anew_when_asked(
         file = folder / "config.json"
         file.write_text(file.read_text().replace('"trials": 2', '"trials": 3'))
     older = (kept / "icl.json").stat().st_mtime_ns
+    another = shutil.copytree(kept, kept.with_name("retrace-seed1"))  # of the same older values
     assert reproduce(place, name) == 0
     assert (kept / "icl.json").stat().st_mtime_ns == older
     capsys.readouterr()
@@ -88,6 +90,7 @@ def test_what_is_published_with_older_values_is_run_anew_when_asked(
     assert reproduce(place, name, "--again") == 0
     assert (kept / "icl.json").stat().st_mtime_ns > older
     assert '"trials": 2' in (kept / "config.json").read_text()
+    assert not another.exists(), "a row has one config"
     capsys.readouterr()
     assert reproduce(place, name, "--dry-run") == 0
     (plan,) = json.loads(capsys.readouterr().out)["plan"]

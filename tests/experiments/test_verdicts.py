@@ -42,6 +42,15 @@ def rows(own: float, **others: float) -> list[Any]:
     return [row("ra-dt", own), *(row(label, score) for label, score in others.items())]
 
 
+def test_rows_that_lack_seeds_are_not_judged() -> None:
+    told = rows(95, dt=5, ad=50, dpt=60)
+    words = [
+        EXPERIMENTS["dark-room"].judged([{**one, "seeds": seeds} for one in told])["C1"].word
+        for seeds in (1, 3)
+    ]
+    assert words == ["open", "holds"]
+
+
 def test_rows_with_older_values_are_not_compared_with_others() -> None:
     older = {**row("dpt", 60), "condition": OLDER}
     told = [row("ra-dt", 95, improves=0.0), row("dt", 5), row("ad", 50), older]

@@ -135,10 +135,19 @@ class Experiment:
         return any(study.apart for study in self.studies)
 
     def judged(self, rows: Sequence[Row]) -> dict[str, Verdict]:
-        """Say what came of each claim."""
+        """Say what came of each claim, by the rows that have all their seeds."""
         if not rows:
             return dict.fromkeys(self.claims, Verdict("open", "nothing is measured yet"))
-        return {claim: judge(rows) for claim, judge in self.claims.items()}
+        seeds = {
+            (study.env, row.label, study.wall_minutes): study.seeds
+            for study in self.studies
+            for row in study.variants
+        }
+        asked = [seeds.get((row["env"], row["label"], row.get("wall_minutes")), 1) for row in rows]
+        whole = [
+            row for row, least in zip(rows, asked, strict=True) if row.get("seeds", 1) >= least
+        ]
+        return {claim: judge(whole) for claim, judge in self.claims.items()}
 
 
 def summed_up(verdicts: Mapping[str, Verdict]) -> Verdict:

@@ -98,14 +98,16 @@ def ranking(
             env = name if split == "eval" else f"{name}, {split} tasks"
             row = found(rows, name, own, split)
             if row is None:
-                return Verdict("open", f"there is no row of {own} on {env}")
+                return Verdict("open", f"there is no row of {own} on {env} with all its seeds")
             if near is not None and row["normalised"] is not None:
                 holds &= row["normalised"] >= near
                 fails |= row["normalised"] < near
                 told.append(f"{env}: {row['normalised']:.0%} of the optimum")
             for label in others:
                 if (other := found(rows, name, label, split)) is None:
-                    return Verdict("open", f"there is no row of {label} on {env}")
+                    return Verdict(
+                        "open", f"there is no row of {label} on {env} with all its seeds"
+                    )
                 apart = difference(row, other)
                 holds &= apart.low > 0
                 fails |= apart.high < 0

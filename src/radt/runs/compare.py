@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from glob import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -237,17 +238,29 @@ def hours(entries: Sequence[Entry]) -> float:
 
 
 def publish_run(out: Path, folder: Path) -> None:
-    """Keep what a finished run says; its record comes last, so that half a copy is none."""
-    if (folder / RESULT).exists():  # of other values
-        shutil.rmtree(folder)
+    """Keep what a finished run says; its record comes last, so that half a copy is none.
+
+    A row has one config: what other seeds say of older values goes with the first new one.
+    """
+    config = read_config(out)
+    row = folder.name.removesuffix(f"-seed{config.seed}")
+    for seed in folder.parent.glob(f"{escape(row)}-seed*"):
+        same = seed != folder and _is_same(replace(config, seed=_seed_of(seed)), seed)
+        if (seed / RESULT).exists() and not same:
+            shutil.rmtree(seed)
     for pattern in KEPT:
         for file in sorted(out.glob(pattern)):
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / file.name)
     weights = out / CHECKPOINT
-    if weights.exists() and weights.stat().st_size <= SMALL and read_config(out).seed == 0:
+    if weights.exists() and weights.stat().st_size <= SMALL and config.seed == 0:
         shutil.copyfile(weights, folder / CHECKPOINT)
     atomic_write(folder / RESULT, (out / RESULT).read_bytes())
+
+
+def _seed_of(folder: Path) -> int:
+    """Return the seed that a record's folder is named after."""
+    return int(folder.name.rpartition("-seed")[2])
 
 
 def config_file(place: Path) -> Path:
