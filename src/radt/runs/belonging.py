@@ -9,7 +9,7 @@ from radt.checkpoint import Card, options_of
 from radt.data import Manifest
 from radt.decode import differences
 from radt.errors import RunError
-from radt.runs.run import CHECKPOINT, Run, collect_command, dataset_path, describe
+from radt.runs.run import CHECKPOINT, Run, collect_command, describe, training_folder
 from radt.spaces import TaskSpaces
 
 READ = ("state", "action", "horizon", "action_dims")  # of spaces: what data depend on
@@ -20,11 +20,13 @@ MOST_NAMED = 4  # differences
 
 def check_dataset(run: Run, manifest: Manifest) -> None:
     """Refuse data of other states or actions than those that the run's method reads."""
+    encoder, spaces = run.config.encoder, run.suite.spaces
     there = {"env": manifest.env, **_of(manifest.spaces, READ)}
-    here = {"env": run.config.env, **_of(run.suite.spaces, READ)}
+    read = spaces if encoder is None else spaces.encoded(encoder.card.width)
+    here = {"env": run.config.env, **_of(read, READ)}
     if unlike := differences(there, here, ("in the data", "in the run")):
         raise RunError(
-            f"{dataset_path(run.config)} does not hold the data of this run "
+            f"{training_folder(run.config)} does not hold the data of this run "
             f"({_named(unlike)}); delete the folder and collect again with\n  "
             f"{collect_command(run.config)}"
         )
