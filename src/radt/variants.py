@@ -165,7 +165,9 @@ ORACLE = {"options": {"labels": "oracle"}}
 
 RL2_NOTE = "it learned online: it acted in the training tasks itself and saw no recorded history."
 DPT_NOTE = "its tokens are its set, its query and one that every set holds."
-RA_DT_TUNED_NOTE = "its training windows read random chunks of their own task."
+RA_DT_TUNED_NOTE = (
+    "its training windows read random chunks of their own task, the best arm of training-contexts."
+)
 RA_DT_LM_NOTE = (
     "its minutes leave out what its cache on disk saved it: `embeddings_of_training` and "
     "`embeddings` in its icl.json say `seconds_saved`."
