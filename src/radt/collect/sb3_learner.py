@@ -100,7 +100,6 @@ class RecordedEnv(VecEnv):
         return self.reset(), rewards.copy(), terminated | truncated, infos
 
     def close(self) -> None:
-        """Close the environments."""
         self._runner.env.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:

@@ -94,7 +94,6 @@ class AttentionVerb(OneRun):
     steps: Annotated[str, arg(metavar="N,N,...")] = "1,5,10"  # whose maps are drawn
 
     def execute(self) -> None:
-        """Roll out the trials, measure and draw."""
         from radt.analyses.attention import analyse_attention
 
         loaded, trials = self.load(self.source)
@@ -124,7 +123,6 @@ class VisitsVerb(OneRun):
     """
 
     def execute(self) -> None:
-        """Roll out the trials, measure and draw."""
         from radt.analyses.shared import drawable, record_trials
         from radt.analyses.visits import analyse_visits
 
@@ -149,7 +147,6 @@ class DelusionsVerb(Analysis):
     """Runs or checkpoints (default: the weights that come with radt)."""
 
     def execute(self) -> None:
-        """Roll out the trials of every run, count and draw."""
         from radt.analyses.delusions import analyse_delusions
         from radt.analyses.shared import drawable, record_trials
 
@@ -170,7 +167,6 @@ class RetrievalVerb(OneRun):
     """
 
     def execute(self) -> None:
-        """Roll out the trials, measure and draw."""
         from radt.analyses.retrieval import analyse_retrieval
 
         loaded, trials = self.load(self.source)

@@ -75,7 +75,6 @@ class RunVerb(EngineVerb, Tracked):
     trace: bool = False  # write every step of the evaluation and why, for `radt view`
 
     def execute(self) -> None:
-        """Run, or plan to."""
         from radt.api import TRACE, run
         from radt.commands.evaluate import show_result
         from radt.distributed import current_group
@@ -149,7 +148,6 @@ class CollectVerb(EngineVerb, RunWords):
     method: Suppress[str | None] = None  # data are the same for all of them
 
     def execute(self) -> None:
-        """Collect and describe what was collected."""
         from radt.api import collect
         from radt.commands.data import described_dataset
 
@@ -169,7 +167,6 @@ class TrainVerb(Tracked):
     """
 
     def execute(self) -> None:
-        """Train and say where the checkpoint is."""
         from radt.api import train
         from radt.distributed import current_group
 

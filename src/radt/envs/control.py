@@ -148,12 +148,10 @@ class ControlEnv(gym.Env[Floats, Floats]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
-        """Begin an episode."""
         super().reset(seed=seed)
         return self.vec.reset(seed=[seed])[0][0], {}
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Act."""
         action = checked(action, self.spaces.action.shape, self.spaces)
         states, rewards, terminated, truncated, infos = self.vec.step(action[None])
         info = {name: float(of[0]) for name, of in infos.items() if not name.startswith("_")}

@@ -129,7 +129,6 @@ class Room:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether episodes depend on chance."""
         return self.random_start or self.slip > 0.0
 
     @cached_property
@@ -148,7 +147,6 @@ class Room:
 
     @property
     def moves(self) -> NDArray[np.int64]:
-        """The next cell of each cell and action."""
         return next_cells(self.width, self.height)  # [cells, actions]
 
     def goal(self, task: SupportsIndex) -> int:
@@ -177,7 +175,6 @@ class Room:
         return np.asarray(pairs[..., 0] * self.width + pairs[..., 1])  # [...]
 
     def begin(self, rng: np.random.Generator) -> tuple[int, NDArray[np.int8]]:
-        """Draw an episode's start cell and, for each step, the action forced by a slip or -1."""
         start = int(rng.integers(self.horizon)) if self.random_start else 0
         forced = np.full(self.horizon + 1, -1, np.int8)  # one more, for the step after the end
         if self.slip > 0.0:
@@ -245,7 +242,6 @@ class DarkRoomVec(GridVec):
         return np.stack([room.optimal_actions(g, cells, room.horizon) for g in self.goals])
 
     def optimal_actions(self) -> NDArray[np.int64]:
-        """Return a best action for each slot from where it stands, [N]."""
         return np.asarray(self._ways[self._slots, self._cells])
 
 
@@ -280,7 +276,6 @@ class DarkRoomSuite:
 
     @cached_property
     def spaces(self) -> TaskSpaces:
-        """What a model needs to know of these tasks."""
         return TaskSpaces(
             state=StateSpace("discrete", (len(self.room.bins),), bins=self.room.bins),
             action=ActionSpace("discrete", len(ACTIONS)),
@@ -290,17 +285,14 @@ class DarkRoomSuite:
         )
 
     def make(self, task: int, render_mode: str | None = None) -> GridEnv:
-        """Build one environment."""
         return self.single(task, self.room, render_mode)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> GridVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         return self.single.many(tasks, self.room, autoreset_mode)
 
     def optimal_return(self, task: int) -> float:
-        """Return the best expected return of one episode."""
         return self.room.optimal_return(self.room.goal(task))
 
     def optimal_actions(
@@ -320,7 +312,6 @@ class DarkRoomSuite:
         return GridView(room.width, room.height, trail[-1], goal, trail[0], trail, caption)
 
     def describe(self, task: int) -> str:
-        """Say in a few words what `task` asks for."""
         row, column = divmod(self.room.goal(task), self.room.width)
         return f"find the hidden goal in row {row}, column {column} and stay on it"
 

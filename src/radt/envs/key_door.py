@@ -68,7 +68,6 @@ class KeyRoom(Room):
 
     @cached_property
     def observations(self) -> NDArray[np.uint8]:
-        """The observation of each place."""
         shape = (2, self.height, self.width)
         has_key, row, col = np.unravel_index(np.arange(2 * self.horizon), shape)
         table = np.stack([row, col, has_key][: len(self.bins)], axis=1).astype(np.uint8)
@@ -165,7 +164,6 @@ class KeyDoorVec(DarkRoomVec):
         return best.reshape(self.num_envs, -1)  # [N, 2 * cells]
 
     def optimal_actions(self) -> NDArray[np.int64]:
-        """Return a best action for each slot from where it stands, [N]."""
         return np.asarray(self._ways[self._slots, self._places()])
 
 
@@ -209,7 +207,6 @@ class KeyDoorSuite(DarkRoomSuite):
     def optimal_actions(
         self, task: int, states: NDArray[Any], rewards: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Return a best action for each step of one episode, from states [T, 2] and rewards [T]."""
         held = self.has_key(task, states, rewards)
         to_key, to_door = (self.room.best_actions(task, states, has) for has in (False, True))
         return np.where(held, to_door, to_key)  # [T]
@@ -239,7 +236,6 @@ class KeyDoorSuite(DarkRoomSuite):
         return replace(super().view(task, states, rewards), key=key)
 
     def describe(self, task: int) -> str:
-        """Say in a few words what `task` asks for."""
         row, column = divmod(self.room.key(task), self.room.width)
         door_row, door_column = divmod(self.room.goal(task), self.room.width)
         return (

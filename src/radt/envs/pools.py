@@ -140,7 +140,6 @@ class PoolSuite:
         raise NotImplementedError
 
     def make(self, task: int, render_mode: str | None = None) -> ControlEnv:
-        """Build one environment."""
         return ControlEnv(self.make_vec([task], AutoresetMode.DISABLED))
 
     @cached_property
@@ -152,7 +151,6 @@ class PoolSuite:
         """Return None: it is not known."""
 
     def describe(self, task: int) -> str:
-        """Name the task."""
         return self.names[task]
 
 

@@ -145,13 +145,11 @@ class ProcgenSuite(PoolSuite):
         return normalised("data-normalised", [PROCGEN[game][:2] for game, _ in LEVELS])
 
     def make(self, task: int, render_mode: str | None = None) -> Procgen:
-        """Build one environment."""
         return Procgen(task, render_mode, self.same_level)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> ProcgenVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         return ProcgenVec(tasks, autoreset_mode, same_level=self.same_level)
 
     def describe(self, task: int) -> str:

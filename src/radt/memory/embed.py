@@ -131,7 +131,6 @@ class DecisionTransformerStepper:
         self.length = torch.zeros(rows, dtype=torch.int64, device=model.device)
 
     def reset(self, rows: Tensor) -> None:
-        """Start new trajectories in some rows."""
         self.length[rows] = 0
         self.hidden[rows], self.counted[rows] = 0, 0
 

@@ -146,17 +146,14 @@ class GrowingColumns:
 
     @property
     def entries(self) -> Entries:
-        """Where each entry comes from."""
         return self._entries.rows
 
     @property
     def keys(self) -> Tensor:
-        """The key of each entry, [N, d]."""
         return self._keys.rows
 
     @property
     def numbers(self) -> Tensor:
-        """The number of each entry, [N]."""
         return self._numbers.rows
 
     def _add(self, numbers: Tensor, entries: Entries, keys: Tensor) -> None:
@@ -189,7 +186,6 @@ class RamStore(GrowingColumns):
         return self._chunks.rows
 
     def append(self, new: NewEntries) -> None:
-        """Add entries."""
         numbers = torch.arange(self._written, self._written + len(new))
         self._add(numbers, new.entries, new.keys)
         self._chunks.append(new.chunks)
@@ -198,12 +194,10 @@ class RamStore(GrowingColumns):
             self.episodes = max(self.episodes, int(new.entries.episode.max()) + 1)
 
     def keep(self, kept: Tensor) -> None:
-        """Forget all entries but the marked ones, [N] bool."""
         self._chunks.keep(kept)
         self._drop(kept)
 
     def chunks(self, ids: Tensor) -> Batch:
-        """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
         if not len(self.entries):
             return nothing(self.spaces, ids.shape, self.chunk_len)
         batch = self.all_chunks.rows(ids.clamp_min(0).flatten())
@@ -250,11 +244,9 @@ class DatasetStore:
         return to_go - torch.where(inner, after, 0.0)
 
     def keep(self, kept: Tensor) -> None:
-        """Forget all entries but the marked ones, [N] bool."""
         self.entries = self.entries.rows(kept)
 
     def chunks(self, ids: Tensor) -> Batch:
-        """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
         if not len(self.entries):
             return nothing(self.dataset.spaces, ids.shape, self.chunk_len)
         known = ids.clamp_min(0).flatten()
@@ -316,6 +308,5 @@ class StoreIndex:
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
         relevance, numbers = self._index.search(queries, k, partition)
         return relevance.cpu(), ids_of(self._known, numbers.cpu())

@@ -152,7 +152,6 @@ class EpisodePairActor:
         self._stepwise = StepwisePolicy(policy, slots, 2 * self.spaces.horizon) if cache else None
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Know of no trial."""
         self._finished.mask[slots] = False
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
@@ -171,7 +170,6 @@ class EpisodePairActor:
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, head size]."""
         if self._stepwise is None:
             recent = self._input(trials, slots)
             return last_real(recent, self.policy(recent).cpu())

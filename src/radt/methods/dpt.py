@@ -194,13 +194,11 @@ class DPTActor:
         self._unread[slots] = True
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
-        """Keep finished trials."""
         for trial in finished:
             self._finished[trial.task].append(trial)
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, head size]."""
         states = torch.from_numpy(trials.states[slots, trials.step[slots]])
         if self._held is None:
             return torch.as_tensor(self.policy(states[:, None], self._sets(slots))[:, 0].cpu())

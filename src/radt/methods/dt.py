@@ -69,7 +69,6 @@ class DT:
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> DTExamples:
-        """Draw windows."""
         windows = self.sampler.draw(size, rng)
         tasks = self.sampler.dataset.episodes.task[windows.episode]
         valid = valid_dimensions(self.spaces, tasks)
@@ -84,7 +83,6 @@ class DT:
         return head_of(self).loss(predicted, recent.actions, recent.mask, examples.valid)
 
     def actor(self, slots: int) -> DTActor:
-        """Put the method to work."""
         length, step = self.options.context_len, getattr(self.options, "window_step", 1)
         return DTActor(MovingWindow(self.policy, slots, length, step))  # others' may not say
 
@@ -112,7 +110,6 @@ class DTActor:
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, head size]."""
         return self.window.decide(trials, slots)
 
 

@@ -138,11 +138,9 @@ class Exploring:
 
     @property
     def context(self) -> ContextSize:
-        """What a decision of the method looks at."""
         return self.method.context
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
-        """Prepare the method."""
         return self.method.prepare(dataset, progress)
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:
@@ -150,7 +148,6 @@ class Exploring:
         return self.method.draw(size, rng)
 
     def loss(self, examples: Any) -> Tensor:
-        """Return the method's loss."""
         return self.method.loss(examples)
 
     def actor(self, slots: int) -> Actor:

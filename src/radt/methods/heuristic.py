@@ -56,7 +56,6 @@ class Heuristic:
         raise TypeError(f"{self.name} learns nothing; evaluate it directly")
 
     def actor(self, slots: int) -> Actor:
-        """Put the heuristic to work."""
         return self._actor(self.spaces, slots)
 
 

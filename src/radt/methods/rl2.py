@@ -199,7 +199,6 @@ class RL2:
         raise TypeError(f"{self.name} learns online; train it with `radt train`")
 
     def actor(self, slots: int) -> RL2Actor:
-        """Put the policy to work."""
         return RL2Actor(self, slots)
 
 
@@ -233,7 +232,6 @@ class RL2Actor:
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Return logits, [B, actions]."""
         step = trials.step[slots]
         last, begins = np.maximum(step - 1, 0), step == 0
         before = told(self.spaces, trials.actions[slots, last], trials.rewards[slots, last])

@@ -27,7 +27,6 @@ class BinsHead:
         self.bins, self.size = bins, actions.size * bins
 
     def read(self, outputs: Tensor) -> Tensor:
-        """Return logits as they are."""
         return outputs
 
     def loss(

@@ -66,7 +66,6 @@ class SoftmaxHead:
         self.size = actions.size
 
     def read(self, outputs: Tensor) -> Tensor:
-        """Return logits as they are."""
         return outputs
 
     def loss(
@@ -82,7 +81,6 @@ class SoftmaxHead:
         uniform: NDArray[np.float64],
         exploring: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
-        """Draw from the softmax as the rule says."""
         return rule.choose(decided, uniform[:, 0], exploring)
 
 
@@ -95,7 +93,6 @@ class MeanHead:
         self.size = actions.size
 
     def read(self, outputs: Tensor) -> Tensor:
-        """Squash into [-1, 1]."""
         return torch.tanh(outputs)
 
     def loss(
@@ -111,7 +108,6 @@ class MeanHead:
         uniform: NDArray[np.float64],
         exploring: NDArray[np.bool_],
     ) -> NDArray[np.float32]:
-        """Take the action that was predicted."""
         return np.asarray(decided.cpu().numpy())
 
 

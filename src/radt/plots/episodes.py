@@ -83,7 +83,6 @@ class StateCamera:
     task: int
 
     def see(self, obs: NDArray[Any]) -> NDArray[Any]:
-        """Keep the state."""
         return np.array(obs)
 
     def show(self, film: Sequence[FilmMoment], steps: Sequence[int]) -> list[Image.Image]:

@@ -135,7 +135,6 @@ class LiveRun:
         return [{"event": "again", "trial": int(self.agent.trials.trial[0])}]
 
     def close(self) -> None:
-        """Give the environment back."""
         self.env.close()
 
     def _turn(self) -> None:

@@ -72,7 +72,6 @@ class ApproximateIndex(FlatIndex):
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return relevance and ids, both [B, k], best first; absent: -inf and -1."""
         finder = self.follow() if partition is None and k <= MOST else None
         if finder is None:
             return super().search(queries, k, partition)
