@@ -41,7 +41,6 @@ class Searchable(Protocol):
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
-        ...
 
 
 def retrieve(

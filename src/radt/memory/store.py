@@ -48,11 +48,9 @@ class Chunks(Protocol):
     @property
     def entries(self) -> Entries:
         """Where each entry comes from."""
-        ...
 
     def chunks(self, ids: Tensor) -> Batch:
         """Return the chunks of ids [B, k], one after the other: [B, k * 2C]; -1 gives padding."""
-        ...
 
 
 class Store(Chunks, Protocol):
@@ -66,51 +64,41 @@ class Store(Chunks, Protocol):
     @property
     def place(self) -> str:
         """Name the store in messages; never with a password."""
-        ...
 
     @property
     def writing(self) -> bool:
         """Whether this process may add and remove entries."""
-        ...
 
     @property
     def keys(self) -> Tensor:
         """The key of each entry, [N, d] float32."""
-        ...
 
     @property
     def numbers(self) -> Tensor:
         """The number of each entry, [N] int64: rising, and never given twice."""
-        ...
 
     @property
     def removals(self) -> int:
         """How often entries were removed since the store was opened."""
-        ...
 
     @property
     def episodes(self) -> int:
         """How many trajectories were ever written: the number of the next one."""
-        ...
 
     def append(self, new: NewEntries) -> None:
         """Add entries in one transaction: safe when this returns, none of them if it raises.
 
         Where others write, too, the store numbers the episodes anew and takes in what is theirs.
         """
-        ...
 
     def keep(self, kept: Tensor) -> None:
         """Forget all entries but the marked ones, [N] bool, in one transaction."""
-        ...
 
     def refresh(self) -> None:
         """Take in what others have written and removed since."""
-        ...
 
     def close(self) -> None:
         """Give back files and connections; what was acknowledged stays."""
-        ...
 
 
 def ids_of(known: NDArray[np.int64], found: Tensor) -> Tensor:

@@ -33,7 +33,6 @@ class StateEncoder(Protocol):
 
     def __call__(self, states: Tensor) -> Tensor:
         """Encode states."""
-        ...
 
 
 class OneHotEncoder(nn.Module):

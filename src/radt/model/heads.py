@@ -38,13 +38,11 @@ class ActionHead(Protocol):
 
     def read(self, outputs: Tensor) -> Tensor:
         """Turn outputs of the last layer into what they mean, [..., size] -> [..., size]."""
-        ...
 
     def loss(
         self, predicted: Tensor, actions: Tensor, steps: Tensor, valid: Tensor | None = None
     ) -> Tensor:
         """Average the loss of marked steps [B, L], of valid dimensions [B, A]; None: of all."""
-        ...
 
     def choose(
         self,
@@ -54,7 +52,6 @@ class ActionHead(Protocol):
         exploring: NDArray[np.bool_],
     ) -> NDArray[Any]:
         """Choose actions from decisions [B, size] with numbers in [0, 1), [B, 1] or [B, A]."""
-        ...
 
 
 class SoftmaxHead:

@@ -45,11 +45,9 @@ class Finder(Protocol):
 
     def add(self, vectors: NDArray[np.float32]) -> None:
         """Take in unit vectors [n, d], the next rows."""
-        ...
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[Any, NDArray[np.int64]]:
         """Return scores and some k rows for each query [B, d], both [B, k]; -1: no more."""
-        ...
 
 
 Build = Callable[[KeyTable, int], Finder]  # an empty one, which may learn from the first rows
