@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Suppress, arg
 
-from radt.commands.flags import (
-    ComputingVerb,
-    EngineVerb,
-    RunWords,
-    duration,
-    plain_columns,
-    say,
-)
+from radt.commands.flags import ComputingVerb, EngineVerb, RunWords, duration, plain_columns, say
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -29,13 +29,7 @@ from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
 from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
-from radt.methods.windows import (
-    WindowOptions,
-    Windows,
-    WindowSampler,
-    check_share,
-    whole_episodes,
-)
+from radt.methods.windows import WindowOptions, Windows, WindowSampler, check_share, whole_episodes
 from radt.model.losses import counted_errors, loss_in_parts
 from radt.model.policy import ModelConfig
 from radt.model.set_policy import HeldSets, SetPolicy, Transitions

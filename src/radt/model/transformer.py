@@ -9,13 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from radt.model.attention import (
-    CrossAttention,
-    KeysValues,
-    KeyValueCache,
-    Place,
-    SelfAttention,
-)
+from radt.model.attention import CrossAttention, KeysValues, KeyValueCache, Place, SelfAttention
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,7 @@ from radt.metrics import (
     wins,
 )
 from radt.plots.html import fill_markdown, table_head
-from radt.plots.records import (
-    LEARNED_TASKS,
-    Outcome,
-    Record,
-    kind_of_tasks,
-    outcomes,
-    variants,
-)
+from radt.plots.records import LEARNED_TASKS, Outcome, Record, kind_of_tasks, outcomes, variants
 from radt.plots.style import notes_on
 
 BASE = "ra-dt"  # every row is held against the paper's
