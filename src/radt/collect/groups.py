@@ -66,7 +66,6 @@ class GroupJob:
     folder: Path
 
     def file(self, name: str) -> Path:
-        """Name a file of the group."""
         return self.folder / f"group-{self.group:03d}-{name}.safetensors"
 
     def part(self, number: int) -> Path:

@@ -53,7 +53,6 @@ class ImpalaExtractor(BaseFeaturesExtractor):
         self.network = Impala(space.shape or (), features_dim, **settings)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the features, [N, features_dim]."""
         return torch.as_tensor(self.network(images))
 
 

@@ -28,7 +28,6 @@ class Analysis(ComputingVerb):
 
     @property
     def tracker(self) -> Tracker:
-        """Show progress."""
         from radt.track import Tracker
 
         return Tracker(quiet=self.common.quiet or self.common.json)
@@ -53,7 +52,6 @@ class Analysis(ComputingVerb):
         return loaded, Trials(suite, suite.eval_tasks, self.trials, rule, seed, target=target)
 
     def place(self, name: str, source: Path | None) -> Path:
-        """Say where the picture goes."""
         from radt.runs.run import RunError
 
         folder = source if source is not None and source.is_dir() else Path()

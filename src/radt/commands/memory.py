@@ -41,7 +41,6 @@ class MemoryVerb(Verb):
     """The memory's folder; postgres:NAME for info, verify, export and import."""
 
     def tell(self, values: Mapping[str, Any], said: str) -> None:
-        """Print the result."""
         self.common.answer({"folder": str(self.folder), **values}, said)
 
     def refuse_server(self, why: str) -> None:
@@ -224,7 +223,6 @@ class MemoryImportVerb(MemoryVerb):
         self.tell(values, f"{after - before} entries are added, {after} are there now")
 
     def add_trajectories(self) -> tuple[int, int]:
-        """Cut and embed trajectories."""
         from radt.loading import load
         from radt.memory.demonstrations import as_task
         from radt.memory.identity import check_trajectories
@@ -245,7 +243,6 @@ class MemoryImportVerb(MemoryVerb):
             return before, len(memory)
 
     def read(self, spaces: TaskSpaces) -> list[Trajectory]:
-        """Read the trajectories of the source."""
         from radt.data import Dataset
         from radt.data.minari import from_minari
         from radt.memory.demonstrations import from_dataset, from_npz

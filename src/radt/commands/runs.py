@@ -30,7 +30,6 @@ class Tracked(ComputingVerb, RunWords):
     """Also log to this Weights & Biases project."""
 
     def folder(self, config: RunConfig) -> Path:
-        """Return the run's folder."""
         name = f"{config.env}-{config.label}-{config.budget}-seed{config.seed}"
         return self.out or Path("runs") / name
 

@@ -106,7 +106,6 @@ class LocalEngine:
             raise ValueError(f"workers must be at least 1, not {self.workers}")
 
     def map(self, work: Work[Job], jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
-        """Yield what jobs say, as it comes."""
         if min(self.workers, len(jobs)) > 1:
             manager = SyncManager(ctx=SPAWN)  # of queues that no worker's death can harm
             manager.start(_follow_parent)

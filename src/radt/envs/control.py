@@ -159,11 +159,9 @@ class ControlEnv(gym.Env[Floats, Floats]):
 
     @property
     def spaces(self) -> TaskSpaces:
-        """What a model needs to know of the task."""
         return self.vec.spaces
 
     def close(self) -> None:
-        """Let go of what the environment holds."""
         self.vec.close()
 
 

@@ -133,13 +133,11 @@ class Room:
 
     @cached_property
     def goals(self) -> NDArray[np.int64]:
-        """The goal cell of each task."""
         x, y = goal_cells(self.width, self.height).T
         return np.asarray(y * self.width + x)  # [tasks]
 
     @cached_property
     def observations(self) -> NDArray[np.uint8]:
-        """The observation (row, column) of each cell."""
         pairs = np.divmod(np.arange(self.horizon), self.width)
         table = np.stack(pairs, axis=1).astype(np.uint8)
         table.setflags(write=False)
@@ -150,7 +148,6 @@ class Room:
         return next_cells(self.width, self.height)  # [cells, actions]
 
     def goal(self, task: SupportsIndex) -> int:
-        """Return the goal cell of a task."""
         index = operator.index(task)
         if not 0 <= index < len(self.goals):
             raise ValueError(
@@ -160,7 +157,6 @@ class Room:
         return int(self.goals[index])
 
     def goals_of(self, tasks: Sequence[SupportsIndex]) -> NDArray[np.int64]:
-        """Return the goal cells of tasks."""
         return np.array([self.goal(task) for task in tasks])  # [tasks]
 
     def cells(self, states: ArrayLike) -> NDArray[np.int64]:
@@ -210,7 +206,6 @@ class PickedRoom(Room):
 
     @cached_property
     def goals(self) -> NDArray[np.int64]:
-        """The goal cell of the one task."""
         return np.array([self.goal_cell])
 
 

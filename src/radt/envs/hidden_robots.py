@@ -193,7 +193,6 @@ class HiddenGoalVec(PoolVec):
         return states
 
     def optimal_actions(self) -> Floats:
-        """Ask the expert, who knows the goals, [N, actions]."""
         return steered(self._robot, self._states, self.goals)
 
 

@@ -59,7 +59,6 @@ class KeyRoom(Room):
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """The key's cell of each task."""
         cells = goal_cells(self.width, self.height, KEY_SEED)
         for task, cell in HAND_FIX.get((self.width, self.height), {}).items():
             cells[task] = cell
@@ -75,7 +74,6 @@ class KeyRoom(Room):
         return table  # [2 * cells, 2 or 3]
 
     def key(self, task: SupportsIndex) -> int:
-        """Return the key's cell of a task."""
         self.goal(task)  # which refuses an unknown task
         return int(self.keys[task])
 
@@ -121,7 +119,6 @@ class PickedKeyRoom(PickedRoom, KeyRoom):
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """The key's cell of the one task."""
         return np.array([self.key_cell])
 
 

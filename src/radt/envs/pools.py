@@ -121,7 +121,6 @@ class PoolVec(ControlVec):
         ) from error
 
     def close_extras(self, **named: Any) -> None:
-        """Let go of the pools."""
         for slot in range(self.num_envs):
             self._drop(slot)
 

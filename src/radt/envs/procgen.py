@@ -153,6 +153,5 @@ class ProcgenSuite(PoolSuite):
         return ProcgenVec(tasks, autoreset_mode, same_level=self.same_level)
 
     def describe(self, task: int) -> str:
-        """Name the game and its level."""
         game, level = LEVELS[task]
         return f"{game}, level {level}" if self.same_level else game

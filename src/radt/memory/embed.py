@@ -88,7 +88,6 @@ class DecisionTransformerEmbedder:
 
     @property
     def network(self) -> nn.Module:
-        """The Decision Transformer."""
         return self.model
 
     @cached_property
@@ -98,11 +97,9 @@ class DecisionTransformerEmbedder:
 
     @torch.no_grad()
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
-        """Embed prefixes as [B, width]."""
         return self.pool(self.model.hidden(prefixes), prefixes.mask, dropped)
 
     def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder:
-        """Embed step by step."""
         return DecisionTransformerStepper(self.model, self.pool, rows, context_len)
 
 

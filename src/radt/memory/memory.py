@@ -122,12 +122,10 @@ class Memory:
 
     @property
     def entries(self) -> Entries:
-        """Where each entry comes from."""
         return self.store.entries
 
     @property
     def keys(self) -> Tensor:
-        """The key of each entry, [N, d]."""
         return self.store.keys
 
     def write(self, trajectories: Sequence[Trajectory]) -> int:

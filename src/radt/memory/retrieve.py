@@ -28,7 +28,6 @@ class Queries:
         return len(self.vectors)
 
     def rows(self, chosen: NDArray[np.bool_]) -> Queries:
-        """Select queries by a mask."""
         index = torch.from_numpy(chosen)
         return Queries(*(getattr(self, column.name)[index] for column in fields(self)))
 

@@ -38,7 +38,6 @@ class NewEntries:
         return len(self.entries)
 
     def rows(self, kept: Tensor) -> NewEntries:
-        """Select some of them."""
         return NewEntries(self.entries.rows(kept), self.keys[kept], self.chunks.rows(kept))
 
 

@@ -134,7 +134,6 @@ class DPT:
         return loss_in_parts(of, known.mask.sum(1), counted, self.policy.device)
 
     def actor(self, slots: int) -> DPTActor:
-        """Put the method to work with empty sets."""
         return DPTActor(self.policy, slots, self.set_size, self.options.cache)
 
 

@@ -102,7 +102,6 @@ class DTActor:
         """Nothing to forget."""
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Read new windows."""
         self.window.begin_trials(slots)
 
     def remember(self, finished: Sequence[Trajectory]) -> None:

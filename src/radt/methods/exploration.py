@@ -151,7 +151,6 @@ class Exploring:
         return self.method.loss(examples)
 
     def actor(self, slots: int) -> Actor:
-        """Put the method to work, and count."""
         bonus = ExplorationBonus(self.spaces, slots, self.exploration)
         return counting(self.method.actor(slots), bonus)
 

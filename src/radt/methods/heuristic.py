@@ -40,7 +40,6 @@ class Heuristic:
 
     @property
     def context(self) -> ContextSize:
-        """Nothing is read as a context."""
         return ContextSize(0)
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
@@ -48,11 +47,9 @@ class Heuristic:
         return {}
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:
-        """Refuse: there is nothing to learn."""
         raise TypeError(f"{self.name} learns nothing; evaluate it directly")
 
     def loss(self, examples: Any) -> Tensor:
-        """Refuse: there is nothing to learn."""
         raise TypeError(f"{self.name} learns nothing; evaluate it directly")
 
     def actor(self, slots: int) -> Actor:

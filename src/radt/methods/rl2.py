@@ -191,11 +191,9 @@ class RL2:
         return {}
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:
-        """Refuse: it learns from no recorded histories."""
         raise TypeError(f"{self.name} learns online; train it with `radt train`")
 
     def loss(self, examples: Any) -> Tensor:
-        """Refuse: it learns from no recorded histories."""
         raise TypeError(f"{self.name} learns online; train it with `radt train`")
 
     def actor(self, slots: int) -> RL2Actor:
@@ -217,7 +215,6 @@ class RL2Actor:
         self._before = np.zeros((slots, self.spaces.action.size + 1), np.float32)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Know nothing of the task."""
         for part in self.carry:
             part[:, slots] = 0
         self._before[slots] = 0

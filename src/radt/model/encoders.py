@@ -63,7 +63,6 @@ class LinearEncoder(nn.Module):
         self.linear = nn.Linear(space.shape[0], width)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Project the state."""
         return torch.as_tensor(self.linear(states.float()))
 
 
@@ -117,7 +116,6 @@ class PrecomputedEncoder(nn.Module):
         self.project = nn.Identity() if same else nn.Linear(space.shape[0], width)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Pass the stored vectors on."""
         return torch.as_tensor(self.project(states.float()))
 
 
@@ -156,7 +154,6 @@ class FrozenEncoder(nn.Module):
 
     @torch.no_grad()
     def forward(self, states: NDArray[Any]) -> NDArray[np.float32]:
-        """Encode states, [N, *state_shape] -> [N, width]."""
         device = next(self.parameters()).device
         encoded: Tensor = self.network(torch.from_numpy(states).to(device))
         return encoded.float().cpu().numpy()

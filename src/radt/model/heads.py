@@ -68,7 +68,6 @@ class SoftmaxHead:
     def loss(
         self, predicted: Tensor, actions: Tensor, steps: Tensor, valid: Tensor | None = None
     ) -> Tensor:
-        """Average the cross-entropy."""
         return action_loss(predicted, actions, steps, valid)
 
     def choose(
@@ -95,7 +94,6 @@ class MeanHead:
     def loss(
         self, predicted: Tensor, actions: Tensor, steps: Tensor, valid: Tensor | None = None
     ) -> Tensor:
-        """Average the squared error."""
         return action_loss(predicted, actions, steps, valid)
 
     def choose(

@@ -146,11 +146,9 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """What the run is called."""
         return self.out.name
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
         return {
             "run": self.name,
             "state": self.state,

@@ -138,7 +138,6 @@ class LiveRun:
         self.env.close()
 
     def _turn(self) -> None:
-        """Give the agent the values of the knobs."""
         values = {name: value for name, value in asdict(self.settings).items() if value is not None}
         self.agent.rule = replace(self.agent.rule, **_only(values, RULE))
         if (memory := self.agent.memory) is not None:
