@@ -61,6 +61,23 @@ class Actor(Protocol):
         """Take in finished trials; a trajectory's `task` is its slot."""
 
 
+class Memoryless:
+    """What actors have in common that retrieve nothing; a subclass says what else it knows."""
+
+    memory: Memory | None = None
+    retrieval: Retrieval | None = None
+    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Nothing to forget."""
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Nothing to prepare."""
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Nothing to remember."""
+
+
 @runtime_checkable
 class SavesState(Protocol):
     """An actor that knows more of its tasks than its memory holds, and can hand it on."""
@@ -155,6 +172,13 @@ class MethodEntry:
 
 
 METHODS: Registry[MethodEntry] = Registry("methods", "method")
+
+
+def unembedded(
+    method: Callable[[TaskSpaces, Any, int], Method],
+) -> Callable[[TaskSpaces, Any, int, Embedder | None], Method]:
+    """Let the registry build a method that needs no embedder."""
+    return lambda spaces, options, seed, _: method(spaces, options, seed)
 
 
 def build_method(
