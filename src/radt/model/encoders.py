@@ -1,4 +1,4 @@
-"""One `StateEncoder` per kind of state space: what the world looks like becomes one vector.
+"""One encoder per kind of state space: states [..., *state_shape] become vectors [..., width].
 
 | kind     | encoder                                                                 |
 |----------|-------------------------------------------------------------------------|
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,13 +26,6 @@ from torch import Tensor, nn
 from radt.impala import CHANNELS, Impala
 from radt.registry import Registry
 from radt.spaces import StateSpace
-
-
-class StateEncoder(Protocol):
-    """Maps states [..., *state_shape] to vectors [..., width]; built for a space and a width."""
-
-    def __call__(self, states: Tensor) -> Tensor:
-        """Encode states."""
 
 
 class OneHotEncoder(nn.Module):
