@@ -40,16 +40,8 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
         self.tasks, self.spaces, self.num_envs = tuple(tasks), spaces, len(tasks)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
-        self.single_observation_space: gym.Space[Any] = (
-            gym.spaces.Box(0, 255, spaces.state.shape, np.uint8)
-            if spaces.state.kind == "image"
-            else gym.spaces.Box(-bound, bound, spaces.state.shape)
-        )
-        self.single_action_space: gym.Space[Any] = (
-            gym.spaces.Discrete(spaces.action.size)
-            if spaces.action.kind == "discrete"
-            else gym.spaces.Box(-1.0, 1.0, spaces.action.shape)
-        )
+        self.single_observation_space = spaces.state.in_gymnasium(bound)
+        self.single_action_space = spaces.action.in_gymnasium()
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._streams = [seeding.np_random()[0] for _ in tasks]
