@@ -34,22 +34,15 @@ class Analysis(ComputingVerb):
 
     def load(self, source: Path | None) -> tuple[Loaded, Trials]:
         """Load a run, a checkpoint or the shipped weights, and say what is rolled out again."""
-        from radt.envs.suite import SUITES
+        from radt.experiments.weights import usual_trials
         from radt.loading import load, shipped
-        from radt.runs.compare import read_config
-        from radt.runs.evaluate import Trials, trials_of
-        from radt.runs.run import Run, RunError, carried_target
+        from radt.runs.run import RunError
 
         if self.trials < 1:
             raise RunError(f"--trials must be at least 1, not {self.trials}")
         loaded = load(source or shipped(), self.common.device)
-        if source is not None and (source / "config.json").is_file():
-            run = Run(read_config(source), source)
-            return loaded, replace(trials_of(run), count=self.trials)
-        suite, card = SUITES[loaded.card.env], loaded.card
-        target = carried_target(card)
-        rule, seed = loaded.rule, card.seed
-        return loaded, Trials(suite, suite.eval_tasks, self.trials, rule, seed, target=target)
+        usual = usual_trials(source or loaded.path, loaded.card, loaded.rule)
+        return loaded, replace(usual, count=self.trials)
 
     def place(self, name: str, source: Path | None) -> Path:
         from radt.runs.run import RunError
