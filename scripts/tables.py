@@ -17,7 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from radt.experiments.claims import claims_summary, claims_table
+from claims import claims_summary, claims_table
+
 from radt.plots.style import dashes_of
 
 ROOT = Path(__file__).parents[1]

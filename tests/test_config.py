@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from radt.config import (
-    Layer,
-    RunConfig,
-    compose,
-    from_json,
-    overrides,
-)
+from radt.config import Layer, RunConfig, compose, from_json, overrides
 from radt.decode import DecodeError, differences, leaves
 from radt.envs import SUITES
 from radt.envs.suite import Recipe

@@ -19,9 +19,10 @@ from radt.envs import SUITES
 from radt.envs.check import check_suite
 from radt.envs.suite import TaskSuite
 from radt.experiments import EXPERIMENTS
-from radt.experiments.reproduce import Where, result_of, unmade
+from radt.experiments.reproduce import Where, result_of
 from radt.registry import REGISTRIES
 from radt.runs.presets import usual_options
+from tests.experiments.published import unmade
 
 RESULTS = Path(__file__).parents[1] / "results" / "examples"
 WHERE = Where(results=RESULTS)

@@ -17,13 +17,7 @@ import pytest
 import radt
 from radt.data import Dataset, read_manifest
 from radt.runs.run import dataset_path
-from tests.runs.small import (
-    assert_same_tensors,
-    collect_here,
-    small_config,
-    train_here,
-    use_toys,
-)
+from tests.runs.small import assert_same_tensors, collect_here, small_config, train_here, use_toys
 
 SETTINGS = (
     "learn.updates=60",

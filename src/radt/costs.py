@@ -175,10 +175,8 @@ def random_answers(
     spaces: TaskSpaces, count: int, rng: np.random.Generator
 ) -> tuple[NDArray[Any], NDArray[np.float32]]:
     """Draw actions [count, *action_shape], and rewards [count] of which there are none."""
-    action, rewards = spaces.action, np.zeros(count, np.float32)
-    if action.kind == "discrete":
-        return rng.integers(action.size, size=count).astype(action.dtype), rewards
-    return rng.uniform(-1.0, 1.0, (count, *action.shape)).astype(action.dtype), rewards
+    actions = spaces.action.sample(count, rng).astype(spaces.action.dtype)
+    return actions, np.zeros(count, np.float32)
 
 
 def _embedder(method: Method) -> object:

@@ -147,7 +147,6 @@ class _LossOf(nn.Module):
         self.policy, self.loss = policy, loss
 
     def forward(self, examples: Any) -> Tensor:
-        """Return the loss of the examples."""
         return self.loss(examples)
 
 

@@ -21,7 +21,6 @@ class Observer(Protocol):
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Record after each step, before the agent observes what it brought."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ class Residual(nn.Module):
         self.inner = nn.Sequential(nn.ReLU(), one, nn.ReLU(), other)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Add what the convolutions find."""
         return torch.as_tensor(images + self.inner(images))
 
 
@@ -55,7 +54,6 @@ class Impala(nn.Module):
         self.linear = nn.Sequential(nn.Linear(flat, size), nn.ReLU())
 
     def forward(self, images: Tensor) -> Tensor:
-        """Encode each image on its own."""
         return torch.as_tensor(self.linear(self.blocks(self._seen(images.float() / 255))))
 
     def _seen(self, images: Tensor) -> Tensor:

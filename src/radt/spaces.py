@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,6 +50,14 @@ class StateSpace:
             return np.dtype(np.uint8 if max(self.bins) <= 256 else np.int32)
         return np.dtype(np.float32)
 
+    def in_gymnasium(self, bound: float = np.inf) -> gym.Space[Any]:
+        """Describe a state as Gymnasium does; `bound` is that of the numbers of a vector."""
+        if self.kind == "discrete":
+            highest = np.reshape(self.bins, self.shape) - 1
+            return gym.spaces.Box(np.zeros_like(highest), highest, dtype=self.dtype.type)
+        low, high = (0, 255) if self.kind == "image" else (-bound, bound)
+        return gym.spaces.Box(low, high, self.shape, self.dtype.type)
+
 
 @dataclass(frozen=True)
 class ActionSpace:
@@ -69,6 +78,12 @@ class ActionSpace:
     def dtype(self) -> np.dtype[np.generic]:
         """How an action is stored."""
         return np.dtype(np.uint8 if self.kind == "discrete" else np.float32)
+
+    def in_gymnasium(self) -> gym.Space[Any]:
+        """Describe an action as Gymnasium does."""
+        if self.kind == "discrete":
+            return gym.spaces.Discrete(self.size)
+        return gym.spaces.Box(-1.0, 1.0, self.shape, np.float32)
 
     def sample(self, count: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draw actions uniformly, [count, *shape]."""

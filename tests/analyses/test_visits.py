@@ -7,13 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from radt.analyses.visits import (
-    analyse_visits,
-    count_visits,
-    say_visits,
-    shown_tasks,
-    trial_spans,
-)
+from radt.analyses.visits import analyse_visits, count_visits, say_visits, shown_tasks, trial_spans
 from radt.metrics import Interval
 from tests.analyses.made_up import episode, rolled_out
 

@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from radt.bench import DistributedArguments, distributed
-from radt.bench.distributed import (
-    ONE,
-    THREADS,
-    TWO,
-    bench_distributed,
-    time_updates,
-)
+from radt.bench.distributed import ONE, THREADS, TWO, bench_distributed, time_updates
 from radt.runs.run import RunError
 
 

@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 
 from radt.bench import CollectArguments, Resources, collect
-from radt.bench.collect import (
-    BaselineJob,
-    bench_collect,
-    build_baseline,
-    learn_tasks,
-    network_env,
-)
+from radt.bench.collect import BaselineJob, bench_collect, build_baseline, learn_tasks, network_env
 from radt.collect import CollectConfig, RecurrentConfig
 from radt.collect.networks import HIDDEN
 from radt.collect.ppo import network_inputs

@@ -21,11 +21,7 @@ from radt.collect.networks import (
     orthogonal,
     output_gradients,
 )
-from radt.collect.ppo import (
-    CollectConfig,
-    GroupLearner,
-    network_inputs,
-)
+from radt.collect.ppo import CollectConfig, GroupLearner, network_inputs
 from radt.collect.rollout import Rollout, Runner, StateIndex, advantages
 from radt.envs import SUITES
 from radt.runs.presets import usual_options

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from radt.experiments import EXPERIMENTS
-from radt.experiments.claims import CLAIMS, claims_summary, claims_table
 from radt.experiments.experiment import WORDS
 from radt.experiments.reproduce import Where, comparisons
+from scripts.claims import CLAIMS, claims_summary, claims_table
 
 CLAIMED = {
     **dict.fromkeys(("C1", "C2", "C4"), ("dark-room",)),

@@ -15,12 +15,11 @@ from radt.experiments.reproduce import (
     PAGE,
     Where,
     answers_of,
-    made_by,
     result_of,
     runs_of,
     state_of,
-    unmade,
 )
+from tests.experiments.published import made_by, unmade
 
 RESULTS = Path(__file__).parents[2] / "results"
 APART = (  # benchmarks, tries, a report, and what plug-ins leave (tests/test_example_suites.py)

@@ -12,15 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from radt.memory.index import (
-    GRID,
-    INDEXES,
-    FlatIndex,
-    best_first,
-    build_index,
-    exact,
-    group,
-)
+from radt.memory.index import GRID, INDEXES, FlatIndex, best_first, build_index, exact, group
 from tests.contracts import index as contract
 from tests.memory.numpy_index import NumpyIndex
 

@@ -17,19 +17,9 @@ import torch
 from radt.envs.suite import TaskSuite
 from radt.memory import rows
 from radt.memory.folder.rewrite import compact, export, read_exported, read_memory
-from radt.memory.folder.store import (
-    Acknowledged,
-    FolderStore,
-    acknowledge,
-    read_acknowledged,
-)
+from radt.memory.folder.store import Acknowledged, FolderStore, acknowledge, read_acknowledged
 from radt.memory.folder.verify import repair, verify
-from radt.memory.identity import (
-    Identity,
-    MemoryBusyError,
-    MemoryFileError,
-    MemoryMismatchError,
-)
+from radt.memory.identity import Identity, MemoryBusyError, MemoryFileError, MemoryMismatchError
 from radt.memory.rows import State
 from radt.memory.store import NewEntries, open_store
 from radt.registry import UnknownNameError

@@ -23,14 +23,7 @@ from radt.memory.store import NewEntries, Store, open_store
 from radt.registry import UnknownNameError
 from tests.contracts.store import assert_same_steps
 from tests.memory.postgres import needs_server, place, running_server
-from tests.memory.stores import (
-    WIDTH,
-    contents,
-    filled_folder,
-    identity,
-    some_trajectories,
-    write,
-)
+from tests.memory.stores import WIDTH, contents, filled_folder, identity, some_trajectories, write
 from tests.memory.toy_data import toy_embedder
 from tests.toys import TOY_GRID, TOY_REACH
 

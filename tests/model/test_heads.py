@@ -14,9 +14,16 @@ from torch.distributions import Categorical, Normal
 from radt.action_rules import RULES, ActionRule, named_rule
 from radt.errors import RunError
 from radt.methods.method import head_of
-from radt.model.bins_head import BinsHead
-from radt.model.gaussian_head import LEAST_LOG_STD, GaussianHead
-from radt.model.heads import CONTINUOUS, ActionHead, HeadName, SoftmaxHead, action_head
+from radt.model.heads import (
+    CONTINUOUS,
+    LEAST_LOG_STD,
+    ActionHead,
+    BinsHead,
+    GaussianHead,
+    HeadName,
+    SoftmaxHead,
+    action_head,
+)
 from radt.spaces import ActionSpace
 from tests.contracts.method import build_method
 from tests.toys import TOY_GRID, TOY_REACH

@@ -248,7 +248,6 @@ class Response:
         return "avoided" if self.change.high < 0 else "neither imitated nor avoided"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
         return {"word": self.word, **asdict(self)}
 
 

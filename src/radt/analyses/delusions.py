@@ -61,7 +61,6 @@ class Delusion:
 
     @property
     def episode(self) -> Trajectory:
-        """The trial."""
         return self.run.episodes[self.slot][self.trial]
 
 
@@ -113,7 +112,6 @@ class DelusionCount:
 
     @property
     def still(self) -> int:
-        """How many stand still."""
         return sum(one.loop.period == 1 for one in self.found)
 
     @property

@@ -39,7 +39,6 @@ class Moments:
 
     @property
     def state(self) -> Tensor:
-        """The present state, [B, *state_shape]."""
         return self.recent.states[torch.arange(len(self)), self.last]
 
     @property
@@ -59,7 +58,6 @@ class Moments:
         return self.action.ndim > 1
 
     def rows(self, chosen: NDArray[np.int64]) -> Moments:
-        """Select decisions."""
         index = torch.from_numpy(chosen)
         names = ("task", "trial", "step", "earned", "chunk_return")
         return Moments(

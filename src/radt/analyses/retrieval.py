@@ -138,7 +138,6 @@ class SearchKeeper:
         return memory.entries.task[chosen]
 
     def searches(self) -> Searches:
-        """Put together what was kept."""
         names = Searches.__dataclass_fields__
         return Searches(**{n: np.concatenate([row[n] for row in self.rows]) for n in names})
 

@@ -142,7 +142,6 @@ class Recorder:
         self._steps: list[tuple[NDArray[Any], ...]] = []  # counts, trial, state, action, reward
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
-        """Write down one step of every slot."""
         running = agent.trials
         counts = agent.is_acting & (running.trial < self.count)
         now = np.where(counts, running.step, 0)

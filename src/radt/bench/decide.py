@@ -157,7 +157,6 @@ class WatchedEmbedder:
         return getattr(self.embedder, name)
 
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
-        """Embed whole windows."""
         with self.clock.part("embed"):
             return self.embedder(prefixes, dropped)
 

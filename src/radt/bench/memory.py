@@ -134,7 +134,6 @@ class RealKeys:
             yield widened(keys, width), torch.from_numpy(self.task[at])
 
     def asked(self, width: int) -> Tensor:
-        """Return the queries, [Q, width]."""
         return widened(self.queries, width)
 
 

@@ -42,20 +42,16 @@ class Learner(Protocol):
 
     def advance(self) -> Rollout:
         """Act for one rollout and, unless it is the last one, learn from it."""
-        ...
 
     def state(self) -> LearnerState:
         """Return what `resume` needs beside the recorded actions."""
-        ...
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
         """Go on after the recorded actions [steps, slots], which the environments take again."""
-        ...
 
     @staticmethod
     def observed(suite: TaskSuite, options: Any, states: NDArray[Any]) -> NDArray[Any]:
         """Turn recorded states [N, values] into those of the suite [N, *shape]."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,6 @@ class GroupJob:
     folder: Path
 
     def file(self, name: str) -> Path:
-        """Name a file of the group."""
         return self.folder / f"group-{self.group:03d}-{name}.safetensors"
 
     def part(self, number: int) -> Path:

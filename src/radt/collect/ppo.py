@@ -115,7 +115,6 @@ class GroupLearner:
         self.rollouts = 0  # how many are done
 
     def advance(self) -> Rollout:
-        """Act for one rollout and, unless it is the last one, learn from it."""
         config = self.config
         streams = [stream(config.seed, task, ROLLOUT, self.rollouts) for task in self.tasks]
         probabilities, values = self.tables()
@@ -166,11 +165,9 @@ class GroupLearner:
                 self.optimiser.step()
 
     def state(self) -> LearnerState:
-        """Return what `resume` needs beside the recorded actions."""
         return self.optimiser.state()
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
-        """Go on after the recorded actions [steps, tasks], which the environments take again."""
         self.optimiser.restore(state)
         self.rollouts = len(actions) // self.config.n_steps
         return self.runner.replay(actions)

@@ -285,7 +285,6 @@ class RecurrentLearner:
         self.rollouts = 0  # how many are done
 
     def advance(self) -> Rollout:
-        """Act for one rollout and, unless it is the last one, learn from it."""
         config = self.config
         shape = (config.n_steps, config.envs_per_task)
         streams = [stream(config.seed, task, ROLLOUT, self.rollouts) for task in self.tasks]
@@ -318,12 +317,10 @@ class RecurrentLearner:
         self.optimiser.step()
 
     def state(self) -> LearnerState:
-        """Return what `resume` needs beside the recorded actions."""
         hidden, cells = (part.numpy() for part in self.runner.carry)
         return {**self.optimiser.state(), "hidden": hidden, "cells": cells}
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
-        """Go on after the recorded actions [steps, slots], which the environments take again."""
         self.optimiser.restore(state)
         carried = (torch.from_numpy(state[name]).clone() for name in ("hidden", "cells"))
         self.runner.carry = LSTMState(*carried)

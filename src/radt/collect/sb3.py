@@ -107,11 +107,9 @@ class TaskJob:
     folder: Path
 
     def file(self, name: str) -> Path:
-        """Name a file of the task."""
         return self.folder / f"task-{self.task:05d}-{name}"
 
     def part(self, number: int) -> Path:
-        """Name the file of a part."""
         return self.file(f"part-{number:03d}.safetensors")
 
     @property
@@ -129,7 +127,6 @@ class TaskJob:
         return found[: self.state()["parts"].item()] if self.learner.is_file() else []
 
     def state(self) -> Arrays:
-        """Read the learner's state."""
         return read_arrays(self.learner)
 
 

@@ -53,7 +53,6 @@ class ImpalaExtractor(BaseFeaturesExtractor):
         self.network = Impala(space.shape or (), features_dim, **settings)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the features, [N, features_dim]."""
         return torch.as_tensor(self.network(images))
 
 
@@ -100,19 +99,15 @@ class RecordedEnv(VecEnv):
         return self.reset(), rewards.copy(), terminated | truncated, infos
 
     def close(self) -> None:
-        """Close the environments."""
         self._runner.env.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Know nothing of single environments."""
         return [None] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refuse to change single environments."""
         raise NotImplementedError(attr_name)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **named: Any) -> Any:
-        """Refuse to call single environments."""
         raise NotImplementedError(method_name)
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
@@ -134,12 +129,10 @@ def infos_of(
 
 def library_spaces(own: TaskSpaces) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
     """Describe states, as networks see them, and actions."""
-    states: spaces.Space[Any] = spaces.Box(-np.inf, np.inf, own.state.shape, np.float32)
-    if own.state.kind == "image":
-        states = spaces.Box(0, 255, own.state.shape, np.uint8)
-    if own.action.kind == "discrete":
-        return states, spaces.Discrete(own.action.size)
-    return states, spaces.Box(-1.0, 1.0, own.action.shape, np.float32)
+    states = own.state.in_gymnasium()
+    if own.state.kind == "discrete":  # its coordinates are scaled
+        states = spaces.Box(-np.inf, np.inf, own.state.shape, np.float32)
+    return states, own.action.in_gymnasium()
 
 
 def seen(states: NDArray[Any], space: StateSpace) -> NDArray[Any]:

@@ -28,32 +28,23 @@ class Analysis(ComputingVerb):
 
     @property
     def tracker(self) -> Tracker:
-        """Show progress."""
         from radt.track import Tracker
 
         return Tracker(quiet=self.common.quiet or self.common.json)
 
     def load(self, source: Path | None) -> tuple[Loaded, Trials]:
         """Load a run, a checkpoint or the shipped weights, and say what is rolled out again."""
-        from radt.envs.suite import SUITES
+        from radt.experiments.weights import usual_trials
         from radt.loading import load, shipped
-        from radt.runs.compare import read_config
-        from radt.runs.evaluate import Trials, trials_of
-        from radt.runs.run import Run, RunError, carried_target
+        from radt.runs.run import RunError
 
         if self.trials < 1:
             raise RunError(f"--trials must be at least 1, not {self.trials}")
         loaded = load(source or shipped(), self.common.device)
-        if source is not None and (source / "config.json").is_file():
-            run = Run(read_config(source), source)
-            return loaded, replace(trials_of(run), count=self.trials)
-        suite, card = SUITES[loaded.card.env], loaded.card
-        target = carried_target(card)
-        rule, seed = loaded.rule, card.seed
-        return loaded, Trials(suite, suite.eval_tasks, self.trials, rule, seed, target=target)
+        usual = usual_trials(source or loaded.path, loaded.card, loaded.rule)
+        return loaded, replace(usual, count=self.trials)
 
     def place(self, name: str, source: Path | None) -> Path:
-        """Say where the picture goes."""
         from radt.runs.run import RunError
 
         folder = source if source is not None and source.is_dir() else Path()
@@ -94,7 +85,6 @@ class AttentionVerb(OneRun):
     steps: Annotated[str, arg(metavar="N,N,...")] = "1,5,10"  # whose maps are drawn
 
     def execute(self) -> None:
-        """Roll out the trials, measure and draw."""
         from radt.analyses.attention import analyse_attention
 
         loaded, trials = self.load(self.source)
@@ -124,7 +114,6 @@ class VisitsVerb(OneRun):
     """
 
     def execute(self) -> None:
-        """Roll out the trials, measure and draw."""
         from radt.analyses.shared import drawable, record_trials
         from radt.analyses.visits import analyse_visits
 
@@ -149,7 +138,6 @@ class DelusionsVerb(Analysis):
     """Runs or checkpoints (default: the weights that come with radt)."""
 
     def execute(self) -> None:
-        """Roll out the trials of every run, count and draw."""
         from radt.analyses.delusions import analyse_delusions
         from radt.analyses.shared import drawable, record_trials
 
@@ -170,7 +158,6 @@ class RetrievalVerb(OneRun):
     """
 
     def execute(self) -> None:
-        """Roll out the trials, measure and draw."""
         from radt.analyses.retrieval import analyse_retrieval
 
         loaded, trials = self.load(self.source)

@@ -23,7 +23,6 @@ class BenchVerb(ComputingVerb):
     benchmark: ClassVar[str]
 
     def execute(self) -> None:
-        """Measure, write the record, and print it: one JSON object, or tables and the ratio."""
         from rich.text import Text
 
         from radt.files import atomic_write

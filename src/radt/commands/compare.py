@@ -61,7 +61,6 @@ class CompareVerb(EngineVerb):
     table: bool = False  # run nothing; publish what is finished and write the table
 
     def execute(self) -> None:
-        """Compare, or plan to."""
         from radt.commands.compare_work import show_entries, work
         from radt.runs.compare import entries_of, hours
 

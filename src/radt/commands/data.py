@@ -68,7 +68,6 @@ class InfoVerb(Verb):
     dataset: DatasetName  # an environment's name or a dataset's folder
 
     def execute(self) -> None:
-        """Measure and print."""
         self.common.answer(*described_dataset(find_dataset(self.dataset)))
 
 
@@ -86,7 +85,6 @@ class CurvesVerb(Verb):
     out: Path = Path("source.png")  # the picture; the numbers go beside it as .json
 
     def execute(self) -> None:
-        """Measure, draw and print."""
         from radt.data import Dataset
         from radt.plots.source import draw_source
 
@@ -116,7 +114,6 @@ class EncodeVerb(ComputingVerb, RunWords):
     method: Suppress[str | None] = None  # an encoder is the same for all of them
 
     def execute(self) -> None:
-        """Encode and describe what was encoded."""
         from radt.runs.encode import encode_images
 
         config, _ = self.compose()
@@ -133,7 +130,6 @@ class VerifyVerb(Verb):
     dataset: DatasetName  # an environment's name or a dataset's folder
 
     def execute(self) -> None:
-        """Open every file as a reader would, which checks it."""
         import contextlib
 
         from radt.data import read_manifest
@@ -160,7 +156,6 @@ class ListVerb(Verb):
     """List the datasets in $RADT_HOME (default: ./data)."""
 
     def execute(self) -> None:
-        """Look for manifests and print a table."""
         from radt.data import home
 
         rows = list_datasets()

@@ -43,7 +43,6 @@ class DemoVerb(ComputingVerb):
     seed: int = 0  # of the agent's noise
 
     def execute(self) -> None:
-        """Play, drawing if there is a terminal to draw on, and print the returns."""
         from rich.console import Console
 
         from radt.demo import play, show_returns
@@ -103,7 +102,6 @@ class ViewVerb(ComputingVerb):
     open: bool = False  # open the page in the browser
 
     def execute(self) -> None:
-        """Serve the page until Ctrl-C."""
         import torch
 
         if self.folder is not None and not self.folder.is_dir():

@@ -34,7 +34,6 @@ class DoctorVerb(ComputingVerb):
     """Say what is installed, what the machine has, and try everything once in some seconds."""
 
     def execute(self) -> None:
-        """Look, test, print; end with an error if a test fails."""
         values: dict[str, Any] = {
             "python": platform.python_version(),
             "installed": {name: version_of(name) for name in NEEDED},

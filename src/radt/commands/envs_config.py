@@ -26,7 +26,6 @@ class EnvsVerb(Verb):
     """
 
     def execute(self) -> None:
-        """Print a table."""
         from radt.envs import SUITES
 
         rows = [describe_suite(SUITES[name]) for name in SUITES.names()]
@@ -71,7 +70,6 @@ class CheckVerb(Verb):
     name: Annotated[Positional[str], arg(metavar="NAME")]  # of the environment
 
     def execute(self) -> None:
-        """Run all checks, print what came of each, and fail if one did."""
         from radt.envs import SUITES
         from radt.envs.check import check_suite, run_check
         from radt.runs.presets import unknown_in_recipes
@@ -109,7 +107,6 @@ class ShowVerb(RunWords):
     """
 
     def execute(self) -> None:
-        """Compose and print a table."""
         from rich.table import Table
 
         from radt.decode import leaves
@@ -139,7 +136,6 @@ class DiffVerb(Verb):
     second: Annotated[Positional[Path], arg(metavar="RUN")]  # another one
 
     def execute(self) -> None:
-        """Compare and print."""
         from radt.decode import differences
         from radt.runs.compare import config_file, read_config
 

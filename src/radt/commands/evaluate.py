@@ -65,7 +65,6 @@ class EvaluateVerb(EngineVerb):
     """Where the result goes (default: beside the source)."""
 
     def execute(self) -> None:
-        """Evaluate, write the record and show it."""
         from radt.action_rules import named_rule, rule_name
         from radt.config import EvaluateConfig
         from radt.files import atomic_write

@@ -33,7 +33,6 @@ class PushVerb(Verb):
     private: bool = False  # if it has to be made on the hub, show it to its owner only
 
     def execute(self) -> None:
-        """Push and say what went where."""
         from radt.commands.data import find_dataset
         from radt.hub import push
 
@@ -67,7 +66,6 @@ class PullVerb(Verb):
     """Commit or tag on the hub."""
 
     def execute(self) -> None:
-        """Pull and say where it is."""
         from radt.data.manifest import MANIFEST
         from radt.hub import pull
 

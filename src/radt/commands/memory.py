@@ -41,7 +41,6 @@ class MemoryVerb(Verb):
     """The memory's folder; postgres:NAME for info, verify, export and import."""
 
     def tell(self, values: Mapping[str, Any], said: str) -> None:
-        """Print the result."""
         self.common.answer({"folder": str(self.folder), **values}, said)
 
     def refuse_server(self, why: str) -> None:
@@ -66,7 +65,6 @@ class MemoryInfoVerb(MemoryVerb):
     """
 
     def execute(self) -> None:
-        """Open the memory as a reader and print."""
         from radt.memory.folder.rewrite import is_exported, open_reader, read_exported
         from radt.memory.memory_file import look_into
 
@@ -114,7 +112,6 @@ class MemoryVerifyVerb(MemoryVerb):
     """Read all of a memory and compare it with its checksums; name every damaged entry."""
 
     def execute(self) -> None:
-        """Verify; damage is an error."""
         from radt.memory.folder.verify import verify
         from radt.memory.identity import MemoryFileError
         from radt.memory.postgres import server_name, verify_server
@@ -142,7 +139,6 @@ class MemoryRepairVerb(MemoryVerb):
     """
 
     def execute(self) -> None:
-        """Repair and say what was lost."""
         from radt.memory.folder.verify import repair
         from radt.memory.rows import some
 
@@ -162,7 +158,6 @@ class MemoryCompactVerb(MemoryVerb):
     """Give back the room that forgotten entries take; the memory must not be in use."""
 
     def execute(self) -> None:
-        """Compact and say what it brought."""
         from radt.memory.folder.rewrite import compact
 
         self.refuse_server(VACUUM)
@@ -183,7 +178,6 @@ class MemoryExportVerb(MemoryVerb):
     file: Annotated[Positional[Path], arg(metavar="FILE")]  # must not exist yet
 
     def execute(self) -> None:
-        """Copy all entries, checking each."""
         from radt.memory.folder.rewrite import export
 
         count = export(self.folder, self.file)
@@ -219,7 +213,6 @@ class MemoryImportVerb(MemoryVerb):
     """Put all trajectories into this task; an agent finds them in the slot of that key."""
 
     def execute(self) -> None:
-        """Read, check, embed and write."""
         from radt.memory.folder.rewrite import import_memory, is_memory
 
         if is_memory(self.source):
@@ -230,7 +223,6 @@ class MemoryImportVerb(MemoryVerb):
         self.tell(values, f"{after - before} entries are added, {after} are there now")
 
     def add_trajectories(self) -> tuple[int, int]:
-        """Cut and embed trajectories."""
         from radt.loading import load
         from radt.memory.demonstrations import as_task
         from radt.memory.identity import check_trajectories
@@ -251,7 +243,6 @@ class MemoryImportVerb(MemoryVerb):
             return before, len(memory)
 
     def read(self, spaces: TaskSpaces) -> list[Trajectory]:
-        """Read the trajectories of the source."""
         from radt.data import Dataset
         from radt.data.minari import from_minari
         from radt.memory.demonstrations import from_dataset, from_npz
@@ -277,7 +268,6 @@ class MemoryReEmbedVerb(MemoryVerb):
     """A run's folder or a checkpoint, whose embedder makes the new keys."""
 
     def execute(self) -> None:
-        """Embed every entry again and let the new keys count."""
         from radt.loading import load
         from radt.memory.folder.rewrite import re_embed
 

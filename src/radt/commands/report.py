@@ -31,7 +31,6 @@ class ReportVerb(Verb):
     """The page (default: report.html, in the folder if there is one, else here)."""
 
     def execute(self) -> None:
-        """Join and say where the page is."""
         from radt.plots.html import REPORT
         from radt.plots.join import write_joined
         from radt.runs.run import RunError

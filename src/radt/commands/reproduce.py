@@ -60,7 +60,6 @@ class ReproduceVerb(EngineVerb):
     dry_run: bool = False  # only say what is left, how long it takes and how much it writes
 
     def execute(self) -> None:
-        """List, plan or run."""
         from radt.commands.reproduce_work import Worker, listed, planned
         from radt.experiments import EXPERIMENTS
 

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Suppress, arg
 
-from radt.commands.flags import (
-    ComputingVerb,
-    EngineVerb,
-    RunWords,
-    duration,
-    plain_columns,
-    say,
-)
+from radt.commands.flags import ComputingVerb, EngineVerb, RunWords, duration, plain_columns, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,7 +30,6 @@ class Tracked(ComputingVerb, RunWords):
     """Also log to this Weights & Biases project."""
 
     def folder(self, config: RunConfig) -> Path:
-        """Return the run's folder."""
         name = f"{config.env}-{config.label}-{config.budget}-seed{config.seed}"
         return self.out or Path("runs") / name
 
@@ -75,7 +67,6 @@ class RunVerb(EngineVerb, Tracked):
     trace: bool = False  # write every step of the evaluation and why, for `radt view`
 
     def execute(self) -> None:
-        """Run, or plan to."""
         from radt.api import TRACE, run
         from radt.commands.evaluate import show_result
         from radt.distributed import current_group
@@ -149,7 +140,6 @@ class CollectVerb(EngineVerb, RunWords):
     method: Suppress[str | None] = None  # data are the same for all of them
 
     def execute(self) -> None:
-        """Collect and describe what was collected."""
         from radt.api import collect
         from radt.commands.data import described_dataset
 
@@ -169,7 +159,6 @@ class TrainVerb(Tracked):
     """
 
     def execute(self) -> None:
-        """Train and say where the checkpoint is."""
         from radt.api import train
         from radt.distributed import current_group
 

@@ -82,28 +82,12 @@ def to_minari(name: str, trajectories: Sequence[Trajectory], spaces: TaskSpaces)
         minari.create_dataset_from_buffers(
             name,
             buffers,
-            observation_space=_observations(spaces),
-            action_space=_actions(spaces),
+            observation_space=spaces.state.in_gymnasium(),
+            action_space=spaces.action.in_gymnasium(),
             algorithm_name="radt",
             data_format="hdf5",
             jpeg_encoding=False,
         )
-
-
-def _observations(spaces: TaskSpaces) -> gym.Space[Any]:
-    state = spaces.state
-    if state.kind == "discrete":
-        highest = np.reshape(state.bins, state.shape) - 1
-        return gym.spaces.Box(np.zeros_like(highest), highest, dtype=state.dtype.type)
-    if state.kind == "image":
-        return gym.spaces.Box(0, 255, state.shape, np.uint8)
-    return gym.spaces.Box(-np.inf, np.inf, state.shape, np.float32)
-
-
-def _actions(spaces: TaskSpaces) -> gym.Space[Any]:
-    if spaces.action.kind == "discrete":
-        return gym.spaces.Discrete(spaces.action.size)
-    return gym.spaces.Box(-1.0, 1.0, spaces.action.shape, np.float32)
 
 
 def _library() -> Any:

@@ -77,7 +77,6 @@ class Steps(NamedTuple):
 
     @classmethod
     def zeros(cls, spaces: TaskSpaces, *shape: int) -> Steps:
-        """Make room for steps."""
         return cls(
             np.zeros((*shape, *spaces.state.shape), spaces.state.dtype),
             np.zeros((*shape, *spaces.action.shape), spaces.action.dtype),

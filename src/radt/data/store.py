@@ -114,7 +114,6 @@ class OpenTask:
         return values
 
     def close(self) -> None:
-        """Give the handle back."""
         self.file.close()
 
 

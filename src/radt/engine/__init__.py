@@ -50,7 +50,6 @@ class Engine(Protocol):
     @property
     def workers(self) -> int:
         """How many jobs are done at once."""
-        ...
 
     def map(self, work: Work[Job], jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
         """Yield what jobs say, with the place of the job, as it comes.
@@ -59,7 +58,6 @@ class Engine(Protocol):
         that fails in any other way, with its process or its machine, is begun again, up to
         `RETRIES` times, and says again what it said before.
         """
-        ...
 
 
 def messages(work: Work[Job], job: Job) -> Iterator[tuple[str, Any]]:
@@ -108,7 +106,6 @@ class LocalEngine:
             raise ValueError(f"workers must be at least 1, not {self.workers}")
 
     def map(self, work: Work[Job], jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
-        """Yield what jobs say, as it comes."""
         if min(self.workers, len(jobs)) > 1:
             manager = SyncManager(ctx=SPAWN)  # of queues that no worker's death can harm
             manager.start(_follow_parent)

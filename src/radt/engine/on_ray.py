@@ -43,7 +43,6 @@ class RayEngine:
     gpus: float = 0.0
 
     def map(self, work: Work[Job], jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
-        """Yield what jobs say, as it comes."""
         return with_retries(partial(self._attempt, work), jobs)
 
     def _attempt(self, work: Work[Job], jobs: Mapping[int, Job]) -> Iterator[Message]:

@@ -40,16 +40,8 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
         self.tasks, self.spaces, self.num_envs = tuple(tasks), spaces, len(tasks)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
-        self.single_observation_space: gym.Space[Any] = (
-            gym.spaces.Box(0, 255, spaces.state.shape, np.uint8)
-            if spaces.state.kind == "image"
-            else gym.spaces.Box(-bound, bound, spaces.state.shape)
-        )
-        self.single_action_space: gym.Space[Any] = (
-            gym.spaces.Discrete(spaces.action.size)
-            if spaces.action.kind == "discrete"
-            else gym.spaces.Box(-1.0, 1.0, spaces.action.shape)
-        )
+        self.single_observation_space = spaces.state.in_gymnasium(bound)
+        self.single_action_space = spaces.action.in_gymnasium()
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._streams = [seeding.np_random()[0] for _ in tasks]
@@ -148,12 +140,10 @@ class ControlEnv(gym.Env[Floats, Floats]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
-        """Begin an episode."""
         super().reset(seed=seed)
         return self.vec.reset(seed=[seed])[0][0], {}
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Act."""
         action = checked(action, self.spaces.action.shape, self.spaces)
         states, rewards, terminated, truncated, infos = self.vec.step(action[None])
         info = {name: float(of[0]) for name, of in infos.items() if not name.startswith("_")}
@@ -161,11 +151,9 @@ class ControlEnv(gym.Env[Floats, Floats]):
 
     @property
     def spaces(self) -> TaskSpaces:
-        """What a model needs to know of the task."""
         return self.vec.spaces
 
     def close(self) -> None:
-        """Let go of what the environment holds."""
         self.vec.close()
 
 

@@ -129,18 +129,15 @@ class Room:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether episodes depend on chance."""
         return self.random_start or self.slip > 0.0
 
     @cached_property
     def goals(self) -> NDArray[np.int64]:
-        """The goal cell of each task."""
         x, y = goal_cells(self.width, self.height).T
         return np.asarray(y * self.width + x)  # [tasks]
 
     @cached_property
     def observations(self) -> NDArray[np.uint8]:
-        """The observation (row, column) of each cell."""
         pairs = np.divmod(np.arange(self.horizon), self.width)
         table = np.stack(pairs, axis=1).astype(np.uint8)
         table.setflags(write=False)
@@ -148,11 +145,9 @@ class Room:
 
     @property
     def moves(self) -> NDArray[np.int64]:
-        """The next cell of each cell and action."""
         return next_cells(self.width, self.height)  # [cells, actions]
 
     def goal(self, task: SupportsIndex) -> int:
-        """Return the goal cell of a task."""
         index = operator.index(task)
         if not 0 <= index < len(self.goals):
             raise ValueError(
@@ -162,7 +157,6 @@ class Room:
         return int(self.goals[index])
 
     def goals_of(self, tasks: Sequence[SupportsIndex]) -> NDArray[np.int64]:
-        """Return the goal cells of tasks."""
         return np.array([self.goal(task) for task in tasks])  # [tasks]
 
     def cells(self, states: ArrayLike) -> NDArray[np.int64]:
@@ -177,7 +171,6 @@ class Room:
         return np.asarray(pairs[..., 0] * self.width + pairs[..., 1])  # [...]
 
     def begin(self, rng: np.random.Generator) -> tuple[int, NDArray[np.int8]]:
-        """Draw an episode's start cell and, for each step, the action forced by a slip or -1."""
         start = int(rng.integers(self.horizon)) if self.random_start else 0
         forced = np.full(self.horizon + 1, -1, np.int8)  # one more, for the step after the end
         if self.slip > 0.0:
@@ -213,7 +206,6 @@ class PickedRoom(Room):
 
     @cached_property
     def goals(self) -> NDArray[np.int64]:
-        """The goal cell of the one task."""
         return np.array([self.goal_cell])
 
 
@@ -245,7 +237,6 @@ class DarkRoomVec(GridVec):
         return np.stack([room.optimal_actions(g, cells, room.horizon) for g in self.goals])
 
     def optimal_actions(self) -> NDArray[np.int64]:
-        """Return a best action for each slot from where it stands, [N]."""
         return np.asarray(self._ways[self._slots, self._cells])
 
 
@@ -280,7 +271,6 @@ class DarkRoomSuite:
 
     @cached_property
     def spaces(self) -> TaskSpaces:
-        """What a model needs to know of these tasks."""
         return TaskSpaces(
             state=StateSpace("discrete", (len(self.room.bins),), bins=self.room.bins),
             action=ActionSpace("discrete", len(ACTIONS)),
@@ -290,17 +280,14 @@ class DarkRoomSuite:
         )
 
     def make(self, task: int, render_mode: str | None = None) -> GridEnv:
-        """Build one environment."""
         return self.single(task, self.room, render_mode)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> GridVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         return self.single.many(tasks, self.room, autoreset_mode)
 
     def optimal_return(self, task: int) -> float:
-        """Return the best expected return of one episode."""
         return self.room.optimal_return(self.room.goal(task))
 
     def optimal_actions(
@@ -320,7 +307,6 @@ class DarkRoomSuite:
         return GridView(room.width, room.height, trail[-1], goal, trail[0], trail, caption)
 
     def describe(self, task: int) -> str:
-        """Say in a few words what `task` asks for."""
         row, column = divmod(self.room.goal(task), self.room.width)
         return f"find the hidden goal in row {row}, column {column} and stay on it"
 

@@ -125,11 +125,9 @@ class DMControlSuite(PoolSuite):
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> DMControlVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         return DMControlVec(tasks, autoreset_mode)
 
     def sketch(self, task: int, states: Floats) -> Sketch:
-        """Draw the robot of a task."""
         return dm_poses.drawn(*_observed(task, states))
 
     def photographs(

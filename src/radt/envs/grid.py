@@ -227,7 +227,6 @@ class GridEnv(gym.Env[Observations, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
-        """Begin an episode."""
         super().reset(seed=seed)
         observations, _ = self._slot.reset(seed=[seed])
         self._trail, self._earned = [self._slot.cell(0)], 0.0
@@ -253,7 +252,6 @@ class GridEnv(gym.Env[Observations, np.int64]):
         return draw_grid(view) if self.render_mode == "rgb_array" else print_grid(view)
 
     def view(self) -> GridView:
-        """Describe the present moment for rendering."""
         room, trail = self.room, tuple(self._trail)
         when = f"task {self.task}  step {len(trail) - 1}/{room.horizon}"
         return GridView(

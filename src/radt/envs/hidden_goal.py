@@ -91,10 +91,8 @@ class HiddenGoalSuite:
         raise NotImplementedError
 
     def make(self, task: int, render_mode: str | None = None) -> ControlEnv:
-        """Build one environment."""
         return ControlEnv(self.make_vec([task], AutoresetMode.DISABLED))
 
     def describe(self, task: int) -> str:
-        """Say where the goal is."""
         place = ", ".join(f"{number:+.2f}" for number in self.goal(task))
         return f"stay near the {'' if self.visible else 'hidden '}goal at ({place})"

@@ -193,7 +193,6 @@ class HiddenGoalVec(PoolVec):
         return states
 
     def optimal_actions(self) -> Floats:
-        """Ask the expert, who knows the goals, [N, actions]."""
         return steered(self._robot, self._states, self.goals)
 
 
@@ -231,17 +230,14 @@ class HiddenRobotSuite(HiddenGoalSuite):
 
     @cached_property
     def spaces(self) -> TaskSpaces:
-        """What a model needs to know of these tasks."""
         return spaces(self.robot, self.visible)
 
     def goal(self, task: int) -> Floats:
-        """Return where a task's goal is, in metres."""
         return np.asarray(ROBOTS[self.robot].goals()[task])
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> HiddenGoalVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         return HiddenGoalVec(tasks, autoreset_mode, 1, self.robot, self.visible, self.random_start)
 
     def optimal_return(self, task: int) -> None:

@@ -59,7 +59,6 @@ class KeyRoom(Room):
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """The key's cell of each task."""
         cells = goal_cells(self.width, self.height, KEY_SEED)
         for task, cell in HAND_FIX.get((self.width, self.height), {}).items():
             cells[task] = cell
@@ -68,7 +67,6 @@ class KeyRoom(Room):
 
     @cached_property
     def observations(self) -> NDArray[np.uint8]:
-        """The observation of each place."""
         shape = (2, self.height, self.width)
         has_key, row, col = np.unravel_index(np.arange(2 * self.horizon), shape)
         table = np.stack([row, col, has_key][: len(self.bins)], axis=1).astype(np.uint8)
@@ -76,7 +74,6 @@ class KeyRoom(Room):
         return table  # [2 * cells, 2 or 3]
 
     def key(self, task: SupportsIndex) -> int:
-        """Return the key's cell of a task."""
         self.goal(task)  # which refuses an unknown task
         return int(self.keys[task])
 
@@ -122,7 +119,6 @@ class PickedKeyRoom(PickedRoom, KeyRoom):
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """The key's cell of the one task."""
         return np.array([self.key_cell])
 
 
@@ -165,7 +161,6 @@ class KeyDoorVec(DarkRoomVec):
         return best.reshape(self.num_envs, -1)  # [N, 2 * cells]
 
     def optimal_actions(self) -> NDArray[np.int64]:
-        """Return a best action for each slot from where it stands, [N]."""
         return np.asarray(self._ways[self._slots, self._places()])
 
 
@@ -209,7 +204,6 @@ class KeyDoorSuite(DarkRoomSuite):
     def optimal_actions(
         self, task: int, states: NDArray[Any], rewards: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Return a best action for each step of one episode, from states [T, 2] and rewards [T]."""
         held = self.has_key(task, states, rewards)
         to_key, to_door = (self.room.best_actions(task, states, has) for has in (False, True))
         return np.where(held, to_door, to_key)  # [T]
@@ -239,7 +233,6 @@ class KeyDoorSuite(DarkRoomSuite):
         return replace(super().view(task, states, rewards), key=key)
 
     def describe(self, task: int) -> str:
-        """Say in a few words what `task` asks for."""
         row, column = divmod(self.room.key(task), self.room.width)
         door_row, door_column = divmod(self.room.goal(task), self.room.width)
         return (

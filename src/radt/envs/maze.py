@@ -125,7 +125,6 @@ class Maze:
 
     @cached_property
     def goal_cells(self) -> NDArray[np.int64]:
-        """The goals as cell numbers."""
         return np.array([cell_number(goal) for goal in self.goals])  # [goals]
 
     @cached_property

@@ -120,7 +120,6 @@ class MazeRunner(GridEnv):
         return shortest_tour(self.room)
 
     def view(self) -> GridView:
-        """Describe the present moment for rendering."""
         return with_maze(super().view(), self.room, int(self._slot.reached[0]))
 
 
@@ -141,7 +140,6 @@ class MazeRunnerSuite:
 
     @cached_property
     def spaces(self) -> TaskSpaces:
-        """What a model needs to know of these tasks."""
         return TaskSpaces(
             state=StateSpace("vector", (6,)),
             action=ActionSpace("discrete", len(Maze.actions)),
@@ -151,14 +149,12 @@ class MazeRunnerSuite:
         )
 
     def make(self, task: int, render_mode: str | None = None) -> MazeRunner:
-        """Build one environment."""
         self._check([task])
         return MazeRunner(task, render_mode)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> MazeRunnerVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         self._check(tasks)
         return MazeRunnerVec(tasks, autoreset_mode)
 
@@ -186,7 +182,6 @@ class MazeRunnerSuite:
         return with_maze(seen, build_maze(task), int((np.asarray(rewards) > 0).sum()))
 
     def describe(self, task: int) -> str:
-        """Say in a few words what `task` asks for."""
         goals = [f"row {row}, column {column}" for row, column in build_maze(task).goals]
         return f"find the hidden goal in {', then the one in '.join(goals)}"
 

@@ -124,7 +124,6 @@ class MetaWorldSuite(PoolSuite):
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> MetaWorldVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         return MetaWorldVec(tasks, autoreset_mode, same_start=self.same_start)
 
     def sketch(self, task: int, states: Floats) -> Sketch:

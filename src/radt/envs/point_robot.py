@@ -102,17 +102,14 @@ class PointRobotSuite(HiddenGoalSuite):
 
     @cached_property
     def spaces(self) -> TaskSpaces:
-        """What a model needs to know of these tasks."""
         return hidden_spaces(4 if self.visible else 2, 2)
 
     def goal(self, task: int) -> Floats:
-        """Return where a task's goal is."""
         return np.asarray(goals()[task])
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> PointRobotVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         return PointRobotVec(tasks, autoreset_mode, 1, self.visible, self.random_start)
 
     def optimal_return(self, task: int) -> float:

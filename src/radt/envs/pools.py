@@ -121,7 +121,6 @@ class PoolVec(ControlVec):
         ) from error
 
     def close_extras(self, **named: Any) -> None:
-        """Let go of the pools."""
         for slot in range(self.num_envs):
             self._drop(slot)
 
@@ -140,7 +139,6 @@ class PoolSuite:
         raise NotImplementedError
 
     def make(self, task: int, render_mode: str | None = None) -> ControlEnv:
-        """Build one environment."""
         return ControlEnv(self.make_vec([task], AutoresetMode.DISABLED))
 
     @cached_property
@@ -152,7 +150,6 @@ class PoolSuite:
         """Return None: it is not known."""
 
     def describe(self, task: int) -> str:
-        """Name the task."""
         return self.names[task]
 
 

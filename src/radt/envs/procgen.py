@@ -145,16 +145,13 @@ class ProcgenSuite(PoolSuite):
         return normalised("data-normalised", [PROCGEN[game][:2] for game, _ in LEVELS])
 
     def make(self, task: int, render_mode: str | None = None) -> Procgen:
-        """Build one environment."""
         return Procgen(task, render_mode, self.same_level)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> ProcgenVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         return ProcgenVec(tasks, autoreset_mode, same_level=self.same_level)
 
     def describe(self, task: int) -> str:
-        """Name the game and its level."""
         game, level = LEVELS[task]
         return f"{game}, level {level}" if self.same_level else game

@@ -2,119 +2,22 @@
 
 They are of Meta-World's second version, dm_control 1.0 and Procgen's easy mode; 200, 1,000 and 400
 steps an episode. The paper normalises its scores by the first two, and its target returns are the
-third.
+third. Procgen's own authors normalise by a range: no progress, and the best that can be reached.
 """
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 Table = dict[str, tuple[float, float, float]]  # random policy, mean of the data, best of the data
 
-META_WORLD: Table = {
-    "assembly": (92.02, 908.84, 1285.642),
-    "basketball": (5.08, 702.4, 1597.018),
-    "bin-picking": (4.27, 249.41, 1308.598),
-    "box-close": (100.89, 550.25, 1127.9013),
-    "button-press": (68.25, 1366.96, 1604.5227),
-    "button-press-topdown": (68.1, 1255.89, 1384.7),
-    "button-press-topdown-wall": (73.82, 1264.01, 1388.598),
-    "button-press-wall": (21.23, 1438.6, 1614.572),
-    "coffee-button": (60.16, 1461.26, 1698.32),
-    "coffee-pull": (8.92, 973.07, 1475.0727),
-    "coffee-push": (8.62, 253.72, 1694.6847),
-    "dial-turn": (49.74, 1556.25, 1887.328),
-    "disassemble": (82.99, 1139.05, 1536.4567),
-    "door-close": (12.93, 1523.22, 1587.8),
-    "door-lock": (226.23, 1589.09, 1831.5373),
-    "door-open": (96.88, 1484.42, 1608.812),
-    "door-unlock": (192.42, 1662.54, 1794.7213),
-    "drawer-close": (297.9, 1823.24, 1880.0),
-    "drawer-open": (258.2, 1594.88, 1762.81),
-    "faucet-close": (508.07, 1741.73, 1798.588),
-    "faucet-open": (516.4, 1712.81, 1783.7487),
-    "hammer": (202.6, 1444.97, 1724.842),
-    "hand-insert": (5.35, 1196.92, 1789.0467),
-    "handle-press": (130.96, 1824.9, 1929.8347),
-    "handle-press-side": (170.76, 1808.85, 1897.76),
-    "handle-pull": (16.98, 1519.89, 1759.07),
-    "handle-pull-side": (5.09, 1484.7, 1710.8367),
-    "lever-pull": (99.86, 731.48, 1677.1973),
-    "peg-insert-side": (3.84, 1418.33, 1695.9867),
-    "peg-unplug-side": (8.2, 1044.82, 1619.82),
-    "pick-out-of-hole": (2.73, 891.61, 1588.1173),
-    "pick-place": (4.63, 1300.69, 1300.692),
-    "pick-place-wall": (0.0, 260.63, 1654.644),
-    "plate-slide": (120.86, 1634.72, 1713.0807),
-    "plate-slide-back": (61.46, 1725.26, 1806.1567),
-    "plate-slide-back-side": (76.74, 1716.65, 1833.7033),
-    "plate-slide-side": (34.02, 1598.42, 1748.304),
-    "push": (13.79, 1311.81, 1791.2247),
-    "push-back": (2.33, 645.29, 1564.7233),
-    "push-wall": (24.91, 1361.09, 1746.7047),
-    "reach": (333.01, 1842.41, 1905.1067),
-    "reach-wall": (268.53, 1817.09, 1863.1053),
-    "shelf-place": (0.0, 997.24, 1513.3307),
-    "soccer": (13.44, 255.1, 1706.2247),
-    "stick-pull": (4.6, 977.54, 1551.368),
-    "stick-push": (5.53, 925.04, 1629.2633),
-    "sweep": (21.74, 1024.95, 1560.82),
-    "sweep-into": (28.63, 1638.45, 1815.9427),
-    "window-close": (117.4, 1395.35, 1559.3093),
-    "window-open": (86.62, 1480.98, 1717.4207),
+_TABLES: dict[str, Any] = {
+    suite: {name: tuple(returns) for name, returns in table.items()}
+    for suite, table in json.loads(Path(__file__).with_suffix(".json").read_text()).items()
 }
-
-DM_CONTROL: Table = {
-    "ball_in_cup-catch": (0.0, 926.719, 1000.0),
-    "cartpole-balance": (350.391, 938.506, 993.194),
-    "cartpole-swingup": (27.414, 766.15, 857.492),
-    "cheetah-run": (3.207, 324.045, 451.274),
-    "finger-spin": (0.2, 834.629, 987.0),
-    "finger-turn_easy": (57.8, 800.645, 1000.0),
-    "finger-turn_hard": (40.6, 676.144, 1000.0),
-    "fish-upright": (229.406, 547.962, 999.433),
-    "hopper-stand": (1.296, 266.783, 975.575),
-    "pendulum-swingup": (0.0, 614.491, 1000.0),
-    "point_mass-easy": (1.341, 779.273, 998.373),
-    "reacher-easy": (33.0, 849.241, 1000.0),
-    "reacher-hard": (8.0, 779.947, 1000.0),
-    "walker-run": (23.427, 344.794, 513.464),
-    "walker-stand": (134.701, 816.322, 999.82),
-    "walker-walk": (30.193, 773.174, 982.159),
-}
-
-PROCGEN: Table = {
-    "bigfish": (0.0, 5.9107, 40.0),
-    "bossfight": (0.0, 2.179, 15.0),
-    "caveflyer": (0.0, 7.6341, 13.0),
-    "chaser": (0.0, 3.4349, 13.3128),
-    "climber": (0.0, 9.1516, 16.0),
-    "coinrun": (0.0, 9.6781, 10.0),
-    "dodgeball": (0.0, 3.1873, 20.0),
-    "fruitbot": (-7.0, 16.9643, 38.0),
-    "heist": (0.0, 7.9555, 10.0),
-    "jumper": (0.0, 8.7396, 10.0),
-    "leaper": (0.0, 4.9065, 10.0),
-    "maze": (0.0, 9.4536, 10.0),
-    "miner": (0.0, 11.6814, 13.0),
-    "ninja": (0.0, 7.7674, 10.0),
-    "plunder": (0.0, 4.9095, 18.0),
-    "starpilot": (0.0, 17.3367, 67.0),
-}
-# Procgen's authors normalise between these: no progress at all, and the best that can be reached.
-PROCGEN_RANGE: dict[str, tuple[float, float]] = {
-    "bigfish": (1.0, 40.0),
-    "bossfight": (0.5, 13.0),
-    "caveflyer": (3.5, 12.0),
-    "chaser": (0.5, 13.0),
-    "climber": (2.0, 12.6),
-    "coinrun": (5.0, 10.0),
-    "dodgeball": (1.5, 19.0),
-    "fruitbot": (-1.5, 32.4),
-    "heist": (3.5, 10.0),
-    "jumper": (3.0, 10.0),
-    "leaper": (3.0, 10.0),
-    "maze": (5.0, 10.0),
-    "miner": (1.5, 13.0),
-    "ninja": (3.5, 10.0),
-    "plunder": (4.5, 30.0),
-    "starpilot": (2.5, 64.0),
-}
+META_WORLD: Table = _TABLES["meta-world"]
+DM_CONTROL: Table = _TABLES["dm-control"]
+PROCGEN: Table = _TABLES["procgen"]
+PROCGEN_RANGE: dict[str, tuple[float, float]] = _TABLES["procgen-range"]

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from radt.envs.suite import success_threshold
 from radt.errors import RunError
 from radt.experiments.dark_room import ROOM_10X10
 from radt.experiments.experiment import Experiment, Measurement, Row, Weights, add
 from radt.experiments.key_door import KEY_KEPT, KEY_RESET
 from radt.experiments.rows import answer_row, mean_or_none
-from radt.experiments.weights import opened, write_answer
+from radt.experiments.weights import about, opened, write_answer
 from radt.memory.demonstrations import from_oracle
 from radt.runs.evaluate import optima, roll_out
 from radt.track import Tracker
@@ -32,15 +31,7 @@ def ask(weights: Sequence[Weights], out: Path) -> None:
     """Show trained weights some demonstrations, and write what came of it."""
     (one,) = weights
     _, card, trials = opened(one, TRIALS)
-    record = {
-        "env": card.env,
-        "label": one.label,
-        "method": card.method,
-        "seed": card.seed,
-        "tasks": list(trials.tasks),
-        "success_above": success_threshold(trials.suite, trials.tasks),
-        "action_rule": asdict(trials.rule),
-    }
+    record = {**about(one, card, trials), "action_rule": asdict(trials.rule)}
     measured = [with_demonstrations(one, k, noise) for k, noise in SHOWN]
     write_answer(out, {**record, "measured": measured})
 

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from radt.config import Budget, RunConfig
 from radt.errors import RunError
 from radt.experiments.experiment import (
-    EXPERIMENTS,
     WORDS,
     Experiment,
     ExperimentError,
@@ -40,7 +39,6 @@ from radt.version import code_version
 ABLATIONS = "ablations"  # where arms are kept that stand in no environment's table
 ANSWER = "result.json"
 PAGE = "result.md"
-TABLE = ("compare.json", "compare.md", "compare*.png", "learning.png", "report.html", "pace/*")
 State = Literal["never run", "partly", "published", "config changed since"]
 Place = tuple[Comparison, Variant]  # a run of seed 0: what it is compared in, and its row
 
@@ -326,41 +324,6 @@ def verdict_of(experiment: Experiment, where: Where) -> Verdict | None:
     content = written(where.results / experiment.name / ANSWER)
     word, why = content.get("verdict"), content.get("why")
     return Verdict(word, str(why)) if word in WORDS else None
-
-
-def made_by(experiment: Experiment, where: Where) -> Iterator[tuple[Path, str]]:
-    """List what an experiment leaves under `results`, as folders and patterns of files in them."""
-    yield where.results / experiment.name, "*"
-    for study in experiment.studies if experiment.kind == "compare" else ():
-        comparison = comparison_of(study, where)
-        for row, seed in comparison.names():
-            yield comparison.published / f"{row.label}-seed{seed}", "*"
-        for folder in {comparison.published, where.results / study.env}:
-            yield from ((folder, pattern) for pattern in TABLE)
-
-
-def unmade(results: Path, apart: Sequence[str]) -> list[Path]:
-    """List the files under `results` that no experiment leaves, but for those that are apart."""
-    where = Where(results=results)
-    known = [made for name in EXPERIMENTS.names() for made in made_by(EXPERIMENTS[name], where)]
-    folders: dict[Path, list[str]] = {}
-    for folder, pattern in known:
-        folders.setdefault(folder, []).append(pattern)
-
-    def is_made(file: Path) -> bool:
-        return any(
-            file.relative_to(parent).match(pattern)
-            for parent in file.parents
-            for pattern in folders.get(parent, ())
-            if len(file.relative_to(parent).parts) == len(Path(pattern).parts)
-        )
-
-    files = (file for file in sorted(results.rglob("*")) if file.is_file())
-    return [
-        file
-        for file in files
-        if file.relative_to(results).parts[0] not in apart and not is_made(file)
-    ]
 
 
 def missing_weights(place: Place) -> RunError:

@@ -13,20 +13,12 @@ from radt.config import TRAINING_TASKS
 from radt.decode import decode
 from radt.envs.suite import SUITES
 from radt.experiments.experiment import ERASED, OLDER, Row
-from radt.metrics import (
-    Estimate,
-    estimate,
-    improvement,
-    late_score,
-    normalised_score,
-    return_after_success,
-    solved_by,
-)
+from radt.metrics import Estimate, estimate, improvement, late_score, normalised_score
 from radt.plots.records import Record, acts_by_rule, label_of, success_above
+from radt.plots.tables import FOUND_TRIALS, shown_trials, success
 from radt.variants import ORDER, variant, variant_names
 
 BEFORE_REFERENCES = ORDER["nearest"] - 0.5  # where rows of experiments stand, as they come
-SHOWN_TRIALS = (1, 5, 10, 20, 40)
 
 
 def scored(
@@ -40,7 +32,9 @@ def scored(
     rng, late = np.random.default_rng(0), late_score(returns)  # every row by the same resamples
     score, gain = estimate(late, rng), estimate(improvement(returns), rng)
     causal = None if erased is None else estimate(late - late_score(erased), rng)
-    shown = sorted({n for n in SHOWN_TRIALS if n <= returns.shape[2]} | {returns.shape[2]})
+    shown = shown_trials(FOUND_TRIALS, returns.shape[2])
+    solved = success(returns, above, shown)
+    by_trial = solved["solved_by"]
     return {
         "score": score.mean,
         "ci95": bounds(score),
@@ -54,23 +48,9 @@ def scored(
         "normalised": None if not optimum else score.mean / optimum,
         "trials": int(returns.shape[2]),
         "at_trial": {str(n): float(returns[:, :, n - 1].mean()) for n in shown},
-        **_success(returns, above, shown),
+        "solved_by": by_trial and {str(n): count for n, count in by_trial.items()},
+        "return_after_success": solved["return_after_success"],
         "per_task": dict(zip(map(str, tasks), late.mean(axis=0).tolist(), strict=True)),
-    }
-
-
-def _success(
-    returns: NDArray[np.float64], above: float | None, shown: Sequence[int]
-) -> dict[str, Any]:
-    """Count solved tasks, where the suite says what solving is."""
-    if above is None:
-        return {"solved_by": None, "return_after_success": None}
-    counts = np.mean([solved_by(seed, above) for seed in returns], axis=0)  # [trial]
-    later = [return_after_success(seed, above) for seed in returns]
-    known = [value for value in later if not np.isnan(value)]
-    return {
-        "solved_by": {str(n): float(counts[n - 1]) for n in shown},
-        "return_after_success": float(np.mean(known)) if known else None,
     }
 
 

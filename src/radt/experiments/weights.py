@@ -47,14 +47,17 @@ def opened(weights: Weights, most: int | None = None) -> tuple[Method, Card, Tri
     """Load weights and say what they roll out on unseen tasks, at most so many trials."""
     file = weights_file(weights.place)
     method, card = load_checkpoint(file)
-    if (weights.place / "config.json").is_file():
-        usual = trials_of(Run(read_config(weights.place), weights.place))
-    else:
-        suite, rule = SUITES[card.env], decode(ActionRule, card.action_rule, str(file))
-        target = carried_target(card)
-        usual = Trials(suite, suite.eval_tasks, suite.trials, rule, card.seed, target=target)
+    usual = usual_trials(weights.place, card, decode(ActionRule, card.action_rule, str(file)))
     count = usual.count if most is None else min(most, usual.count)
     return method, card, replace(usual, count=count)
+
+
+def usual_trials(place: Path, card: Card, rule: ActionRule) -> Trials:
+    """Say what weights roll out on unseen tasks: as their run does, or as their suite says."""
+    if (place / "config.json").is_file():
+        return trials_of(Run(read_config(place), place))
+    suite, target = SUITES[card.env], carried_target(card)
+    return Trials(suite, suite.eval_tasks, suite.trials, rule, card.seed, target=target)
 
 
 def about(one: Weights, card: Card, trials: Trials) -> dict[str, Any]:

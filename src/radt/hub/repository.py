@@ -54,7 +54,6 @@ class HeldFile:
 
     @classmethod
     def at(cls, path: Path) -> HeldFile:
-        """Measure and hash a file."""
         return cls(path.name, path.stat().st_size, sha256(path))
 
 
@@ -86,7 +85,6 @@ class Listing:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The bytes of each file."""
         return {file.name: file.bytes for file in self.files}
 
 
@@ -161,11 +159,9 @@ class HubRepository:
             )
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes of each file."""
         return {file.rfilename: int(file.size or 0) for file in self.info.siblings}
 
     def fetch(self, name: str, folder: Path) -> Path:
-        """Download a file."""
         place = {"repo_type": self.repo_type, "revision": self.info.sha, "local_dir": folder}
         with _asking(self.repo) as hub:
             return Path(hub.hf_hub_download(self.repo, name, **place))

@@ -201,7 +201,6 @@ class Recording(gym.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
         self._state, info = self.env.reset(seed=seed, options=options)
         self._steps = []
         return self._state, info

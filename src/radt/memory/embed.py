@@ -29,25 +29,20 @@ class Embedder(Protocol):
     @property
     def width(self) -> int:
         """How many numbers a vector has."""
-        ...
 
     @property
     def network(self) -> nn.Module | None:
         """The weights that a checkpoint carries; None where a public model is known by name."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Changes with anything that changes the vectors; asked for when all weights are there."""
-        ...
 
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
         """Embed prefixes as [B, width]; state tokens marked in `dropped` [B, L] are left out."""
-        ...
 
     def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder | None:
         """Return an embedder that takes one step at a time, or None where there is none."""
-        ...
 
 
 def device_of(embedder: Embedder) -> torch.device:
@@ -62,11 +57,9 @@ class IncrementalEmbedder(Protocol):
 
     def reset(self, rows: Tensor) -> None:
         """Start new trajectories in some rows, [n] int64."""
-        ...
 
     def step(self, latest: Batch, rows: Tensor) -> Tensor:
         """Take the newest step of some rows, with the action and reward that led to it."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,6 @@ class DecisionTransformerEmbedder:
 
     @property
     def network(self) -> nn.Module:
-        """The Decision Transformer."""
         return self.model
 
     @cached_property
@@ -105,11 +97,9 @@ class DecisionTransformerEmbedder:
 
     @torch.no_grad()
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
-        """Embed prefixes as [B, width]."""
         return self.pool(self.model.hidden(prefixes), prefixes.mask, dropped)
 
     def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder:
-        """Embed step by step."""
         return DecisionTransformerStepper(self.model, self.pool, rows, context_len)
 
 
@@ -131,7 +121,6 @@ class DecisionTransformerStepper:
         self.length = torch.zeros(rows, dtype=torch.int64, device=model.device)
 
     def reset(self, rows: Tensor) -> None:
-        """Start new trajectories in some rows."""
         self.length[rows] = 0
         self.hidden[rows], self.counted[rows] = 0, 0
 

@@ -64,11 +64,9 @@ class Entries:
         return int(torch.unique(self.episode, return_counts=True)[1].max()) if len(self) else 0
 
     def rows(self, index: Tensor) -> Entries:
-        """Select entries."""
         return Entries(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def followed_by(self, other: Entries) -> Entries:
-        """Append other entries."""
         return Entries(
             *(
                 torch.cat([getattr(self, field.name), getattr(other, field.name)])
@@ -78,7 +76,6 @@ class Entries:
 
     @classmethod
     def none(cls) -> Entries:
-        """No entries at all."""
         number = torch.zeros(0, dtype=torch.int64)
         return cls(number, number, number, number, number, number, torch.zeros(0))
 

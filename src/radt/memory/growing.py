@@ -50,13 +50,11 @@ class GrowingRecord(Generic[Record]):
         self.rows: Record = self._read()
 
     def append(self, new: Record) -> None:
-        """Add rows at the end."""
         for column, field in zip(self._columns, fields(new), strict=True):
             column.append(getattr(new, field.name))
         self.rows = self._read()
 
     def keep(self, kept: Tensor) -> None:
-        """Drop all rows but the marked ones, [N] bool."""
         for column in self._columns:
             column.keep(kept)
         self.rows = self._read()

@@ -23,7 +23,6 @@ class InnerProducts:
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
         keys, task = self._store.keys, self._store.entries.task
         product = on_grid(queries.cpu().double() @ keys.double().T)  # [B, N]
         if partition is not None:

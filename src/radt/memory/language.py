@@ -123,7 +123,6 @@ class LanguageEmbedder:
 
     @cached_property
     def model(self) -> LanguageModel:
-        """The language model itself."""
         options = self.options
         return LanguageModel.load(
             *(options.model, options.sha256, self.device),
@@ -133,7 +132,6 @@ class LanguageEmbedder:
 
     @cached_property
     def width(self) -> int:
-        """How many numbers an embedding has."""
         return self.model.width
 
     @property

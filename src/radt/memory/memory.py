@@ -28,14 +28,7 @@ from radt.memory.retrieve import Queries, Searchable, retrieve
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.saved_tasks import renamed
 from radt.memory.similarity import unit
-from radt.memory.store import (
-    NewEntries,
-    RamStore,
-    Store,
-    StoreIndex,
-    cut_trials,
-    open_store,
-)
+from radt.memory.store import NewEntries, RamStore, Store, StoreIndex, cut_trials, open_store
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
@@ -129,12 +122,10 @@ class Memory:
 
     @property
     def entries(self) -> Entries:
-        """Where each entry comes from."""
         return self.store.entries
 
     @property
     def keys(self) -> Tensor:
-        """The key of each entry, [N, d]."""
         return self.store.keys
 
     def write(self, trajectories: Sequence[Trajectory]) -> int:

@@ -28,7 +28,6 @@ class Queries:
         return len(self.vectors)
 
     def rows(self, chosen: NDArray[np.bool_]) -> Queries:
-        """Select queries by a mask."""
         index = torch.from_numpy(chosen)
         return Queries(*(getattr(self, column.name)[index] for column in fields(self)))
 
@@ -41,7 +40,6 @@ class Searchable(Protocol):
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
-        ...
 
 
 def retrieve(

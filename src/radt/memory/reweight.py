@@ -19,7 +19,6 @@ class Utility(Protocol):
 
     def __call__(self, candidates: Entries, queries: Queries) -> Tensor:
         """Score candidates whose columns are [B, m]; return [B, m]."""
-        ...
 
 
 def same_task(candidates: Entries, queries: Queries) -> Tensor:

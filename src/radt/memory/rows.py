@@ -217,12 +217,10 @@ class RowStore(GrowingColumns):
 
     @property
     def identity(self) -> Identity:
-        """What keys and chunks depend on."""
         return self.format.identity
 
     @property
     def episodes(self) -> int:
-        """How many trajectories were ever written."""
         return self.state.episodes
 
     def chunks(self, ids: Tensor) -> Batch:

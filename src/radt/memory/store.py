@@ -38,7 +38,6 @@ class NewEntries:
         return len(self.entries)
 
     def rows(self, kept: Tensor) -> NewEntries:
-        """Select some of them."""
         return NewEntries(self.entries.rows(kept), self.keys[kept], self.chunks.rows(kept))
 
 
@@ -48,11 +47,9 @@ class Chunks(Protocol):
     @property
     def entries(self) -> Entries:
         """Where each entry comes from."""
-        ...
 
     def chunks(self, ids: Tensor) -> Batch:
         """Return the chunks of ids [B, k], one after the other: [B, k * 2C]; -1 gives padding."""
-        ...
 
 
 class Store(Chunks, Protocol):
@@ -66,51 +63,41 @@ class Store(Chunks, Protocol):
     @property
     def place(self) -> str:
         """Name the store in messages; never with a password."""
-        ...
 
     @property
     def writing(self) -> bool:
         """Whether this process may add and remove entries."""
-        ...
 
     @property
     def keys(self) -> Tensor:
         """The key of each entry, [N, d] float32."""
-        ...
 
     @property
     def numbers(self) -> Tensor:
         """The number of each entry, [N] int64: rising, and never given twice."""
-        ...
 
     @property
     def removals(self) -> int:
         """How often entries were removed since the store was opened."""
-        ...
 
     @property
     def episodes(self) -> int:
         """How many trajectories were ever written: the number of the next one."""
-        ...
 
     def append(self, new: NewEntries) -> None:
         """Add entries in one transaction: safe when this returns, none of them if it raises.
 
         Where others write, too, the store numbers the episodes anew and takes in what is theirs.
         """
-        ...
 
     def keep(self, kept: Tensor) -> None:
         """Forget all entries but the marked ones, [N] bool, in one transaction."""
-        ...
 
     def refresh(self) -> None:
         """Take in what others have written and removed since."""
-        ...
 
     def close(self) -> None:
         """Give back files and connections; what was acknowledged stays."""
-        ...
 
 
 def ids_of(known: NDArray[np.int64], found: Tensor) -> Tensor:
@@ -146,17 +133,14 @@ class GrowingColumns:
 
     @property
     def entries(self) -> Entries:
-        """Where each entry comes from."""
         return self._entries.rows
 
     @property
     def keys(self) -> Tensor:
-        """The key of each entry, [N, d]."""
         return self._keys.rows
 
     @property
     def numbers(self) -> Tensor:
-        """The number of each entry, [N]."""
         return self._numbers.rows
 
     def _add(self, numbers: Tensor, entries: Entries, keys: Tensor) -> None:
@@ -189,7 +173,6 @@ class RamStore(GrowingColumns):
         return self._chunks.rows
 
     def append(self, new: NewEntries) -> None:
-        """Add entries."""
         numbers = torch.arange(self._written, self._written + len(new))
         self._add(numbers, new.entries, new.keys)
         self._chunks.append(new.chunks)
@@ -198,12 +181,10 @@ class RamStore(GrowingColumns):
             self.episodes = max(self.episodes, int(new.entries.episode.max()) + 1)
 
     def keep(self, kept: Tensor) -> None:
-        """Forget all entries but the marked ones, [N] bool."""
         self._chunks.keep(kept)
         self._drop(kept)
 
     def chunks(self, ids: Tensor) -> Batch:
-        """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
         if not len(self.entries):
             return nothing(self.spaces, ids.shape, self.chunk_len)
         batch = self.all_chunks.rows(ids.clamp_min(0).flatten())
@@ -250,11 +231,9 @@ class DatasetStore:
         return to_go - torch.where(inner, after, 0.0)
 
     def keep(self, kept: Tensor) -> None:
-        """Forget all entries but the marked ones, [N] bool."""
         self.entries = self.entries.rows(kept)
 
     def chunks(self, ids: Tensor) -> Batch:
-        """Return the chunks of ids [B, k], one after the other: [B, k * 2C]."""
         if not len(self.entries):
             return nothing(self.dataset.spaces, ids.shape, self.chunk_len)
         known = ids.clamp_min(0).flatten()
@@ -316,6 +295,5 @@ class StoreIndex:
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return relevance and ids of entries, both [B, k], best first; absent: -inf and -1."""
         relevance, numbers = self._index.search(queries, k, partition)
         return relevance.cpu(), ids_of(self._known, numbers.cpu())

@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radt.data.reader import Dataset, Episodes
-from radt.memory.embed import Embedder
-from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
-from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
+from radt.methods.method import METHODS, ContextSize, Memoryless, MethodEntry, Progress, unembedded
 from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials, last_real
 from radt.methods.windows import WindowOptions, WindowSampler, check_share, whole_episodes
@@ -33,7 +31,7 @@ from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.model.stepwise import StepwisePolicy
 from radt.model.tokens import episodes_ago
 from radt.spaces import TaskSpaces
-from radt.trajectory import Batch, Retrieval, Trajectory, returns_to_go
+from radt.trajectory import Batch, Trajectory, returns_to_go
 
 
 @dataclass(frozen=True)
@@ -139,12 +137,8 @@ def join_episodes(earlier: Batch, current: Batch) -> Batch:
     return Batch(*(values[rows, order] for values in both))
 
 
-class EpisodePairActor:
+class EpisodePairActor(Memoryless):
     """Acts on the last finished trial and all of the running one."""
-
-    memory: Memory | None = None
-    retrieval: Retrieval | None = None
-    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, policy: DecisionTransformer, slots: int, cache: bool) -> None:
         self.policy, self.spaces = policy.eval(), policy.spaces
@@ -152,11 +146,7 @@ class EpisodePairActor:
         self._stepwise = StepwisePolicy(policy, slots, 2 * self.spaces.horizon) if cache else None
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Know of no trial."""
         self._finished.mask[slots] = False
-
-    def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Nothing to prepare: the first decision of a trial reads the trial before it."""
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
         """Keep each slot's latest trial, with the returns it turned out to have."""
@@ -171,7 +161,6 @@ class EpisodePairActor:
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, head size]."""
         if self._stepwise is None:
             recent = self._input(trials, slots)
             return last_real(recent, self.policy(recent).cpu())
@@ -202,9 +191,4 @@ def no_steps(spaces: TaskSpaces, rows: int) -> Batch:
     )
 
 
-def build_ad(spaces: TaskSpaces, options: ADOptions, seed: int, embedder: Embedder | None) -> AD:
-    """Build Algorithm Distillation as the registry asks for it."""
-    return AD(spaces, options, seed)
-
-
-METHODS.register("ad", MethodEntry(ADOptions, build_ad))
+METHODS.register("ad", MethodEntry(ADOptions, unembedded(AD)))

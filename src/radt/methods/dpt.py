@@ -23,24 +23,16 @@ from torch import Tensor, nn
 
 from radt.data.reader import Dataset, Episodes
 from radt.envs.suite import SUITES, Oracle
-from radt.memory.embed import Embedder
-from radt.memory.memory import Memory
 from radt.methods.dt import valid_dimensions
-from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress
+from radt.methods.method import METHODS, ContextSize, Memoryless, MethodEntry, Progress, unembedded
 from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
-from radt.methods.windows import (
-    WindowOptions,
-    Windows,
-    WindowSampler,
-    check_share,
-    whole_episodes,
-)
+from radt.methods.windows import WindowOptions, Windows, WindowSampler, check_share, whole_episodes
 from radt.model.losses import counted_errors, loss_in_parts
 from radt.model.policy import ModelConfig
 from radt.model.set_policy import HeldSets, SetPolicy, Transitions
 from radt.spaces import TaskSpaces
-from radt.trajectory import Batch, Retrieval, Trajectory
+from radt.trajectory import Batch, Trajectory
 
 GOLDEN = (np.sqrt(5) - 1) / 2
 
@@ -140,7 +132,6 @@ class DPT:
         return loss_in_parts(of, known.mask.sum(1), counted, self.policy.device)
 
     def actor(self, slots: int) -> DPTActor:
-        """Put the method to work with empty sets."""
         return DPTActor(self.policy, slots, self.set_size, self.options.cache)
 
 
@@ -171,12 +162,8 @@ def oracle_of(env: str) -> Oracle:
     return suite
 
 
-class DPTActor:
+class DPTActor(Memoryless):
     """Acts on the state a slot is in and on a set from all its finished trials."""
-
-    memory: Memory | None = None
-    retrieval: Retrieval | None = None
-    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, policy: SetPolicy, slots: int, set_size: int, cache: bool) -> None:
         self.policy, self.set_size = policy.eval(), set_size
@@ -194,13 +181,11 @@ class DPTActor:
         self._unread[slots] = True
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
-        """Keep finished trials."""
         for trial in finished:
             self._finished[trial.task].append(trial)
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, head size]."""
         states = torch.from_numpy(trials.states[slots, trials.step[slots]])
         if self._held is None:
             return torch.as_tensor(self.policy(states[:, None], self._sets(slots))[:, 0].cpu())
@@ -311,9 +296,4 @@ def from_trials(
     return Transitions(*map(torch.from_numpy, (states, actions, after, rewards, ends, mask)))
 
 
-def build_dpt(spaces: TaskSpaces, options: DPTOptions, seed: int, embedder: Embedder | None) -> DPT:
-    """Build the method as the registry asks for it."""
-    return DPT(spaces, options, seed)
-
-
-METHODS.register("dpt", MethodEntry(DPTOptions, build_dpt))
+METHODS.register("dpt", MethodEntry(DPTOptions, unembedded(DPT)))

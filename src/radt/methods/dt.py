@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,16 +11,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radt.data.reader import Dataset
-from radt.memory.embed import Embedder
-from radt.memory.memory import Memory
 from radt.methods.decision_cache import MovingWindow, check_window_step
-from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, head_of
+from radt.methods.method import (
+    METHODS,
+    ContextSize,
+    Memoryless,
+    MethodEntry,
+    Progress,
+    head_of,
+    unembedded,
+)
 from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler
 from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.spaces import TaskSpaces
-from radt.trajectory import Batch, Retrieval, Trajectory
+from radt.trajectory import Batch
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,6 @@ class DT:
         return {"episodes": len(self.sampler.episodes)}
 
     def draw(self, size: int, rng: np.random.Generator) -> DTExamples:
-        """Draw windows."""
         windows = self.sampler.draw(size, rng)
         tasks = self.sampler.dataset.episodes.task[windows.episode]
         valid = valid_dimensions(self.spaces, tasks)
@@ -84,35 +89,22 @@ class DT:
         return head_of(self).loss(predicted, recent.actions, recent.mask, examples.valid)
 
     def actor(self, slots: int) -> DTActor:
-        """Put the method to work."""
         length, step = self.options.context_len, getattr(self.options, "window_step", 1)
         return DTActor(MovingWindow(self.policy, slots, length, step))  # others' may not say
 
 
-class DTActor:
+class DTActor(Memoryless):
     """Acts on up to C last steps of the running trial and remembers nothing else."""
-
-    memory: Memory | None = None
-    retrieval: Retrieval | None = None
-    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, window: MovingWindow) -> None:
         self.window, self.policy = window, window.policy.eval()
         self.remembers = type(self) is not DTActor  # others may know of earlier trials
 
-    def forget(self, slots: NDArray[np.int64]) -> None:
-        """Nothing to forget."""
-
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Read new windows."""
         self.window.begin_trials(slots)
-
-    def remember(self, finished: Sequence[Trajectory]) -> None:
-        """Remember nothing."""
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Predict the next action of each slot, [B, head size]."""
         return self.window.decide(trials, slots)
 
 
@@ -122,9 +114,4 @@ def valid_dimensions(spaces: TaskSpaces, tasks: NDArray[np.int64]) -> Tensor | N
     return None if padding is None else torch.from_numpy(~padding)
 
 
-def build_dt(spaces: TaskSpaces, options: DTOptions, seed: int, embedder: Embedder | None) -> DT:
-    """Build the method as the registry asks for it."""
-    return DT(spaces, options, seed)
-
-
-METHODS.register("dt", MethodEntry(DTOptions, build_dt))
+METHODS.register("dt", MethodEntry(DTOptions, unembedded(DT)))

@@ -16,16 +16,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.data.reader import Dataset
 from radt.methods.back_off import backs_off, exploring
-from radt.methods.method import Actor, ContextSize, Method, Progress, SavesState
+from radt.methods.method import Actor, Method, SavesState
 from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
 
@@ -136,32 +135,14 @@ class Exploring:
         copied.name = self.name
         return copied
 
-    @property
-    def context(self) -> ContextSize:
-        """What a decision of the method looks at."""
-        return self.method.context
-
-    def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
-        """Prepare the method."""
-        return self.method.prepare(dataset, progress)
-
-    def draw(self, size: int, rng: np.random.Generator) -> Any:
-        """Draw what the method draws: counting is nothing that is learned."""
-        return self.method.draw(size, rng)
-
-    def loss(self, examples: Any) -> Tensor:
-        """Return the method's loss."""
-        return self.method.loss(examples)
-
     def actor(self, slots: int) -> Actor:
-        """Put the method to work, and count."""
         bonus = ExplorationBonus(self.spaces, slots, self.exploration)
         return counting(self.method.actor(slots), bonus)
 
 
 def with_exploration(method: Method, config: ExplorationConfig) -> Method:
     """Let a method explore by counts, if they have any weight."""
-    return method if config == ExplorationConfig() else Exploring(method, config)
+    return method if config == ExplorationConfig() else cast(Method, Exploring(method, config))
 
 
 def exploration_of(method: Method) -> tuple[Method, ExplorationConfig]:

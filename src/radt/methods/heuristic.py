@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,9 @@ from torch import Tensor, nn
 
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
-from radt.memory.memory import Memory
-from radt.methods.method import METHODS, Actor, ContextSize, MethodEntry, Progress
+from radt.methods.method import METHODS, Actor, ContextSize, Memoryless, MethodEntry, Progress
 from radt.methods.trials import RunningTrials
 from radt.spaces import StateKind, TaskSpaces
-from radt.trajectory import Retrieval, Trajectory
 
 Cell = tuple[float, ...]  # a state's numbers
 Move = tuple[Cell, int]  # where it was made, and the action
@@ -40,7 +38,6 @@ class Heuristic:
 
     @property
     def context(self) -> ContextSize:
-        """Nothing is read as a context."""
         return ContextSize(0)
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
@@ -48,24 +45,17 @@ class Heuristic:
         return {}
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:
-        """Refuse: there is nothing to learn."""
         raise TypeError(f"{self.name} learns nothing; evaluate it directly")
 
     def loss(self, examples: Any) -> Tensor:
-        """Refuse: there is nothing to learn."""
         raise TypeError(f"{self.name} learns nothing; evaluate it directly")
 
     def actor(self, slots: int) -> Actor:
-        """Put the heuristic to work."""
         return self._actor(self.spaces, slots)
 
 
-class RandomActor:
+class RandomActor(Memoryless):
     """Acts at random, all actions alike or uniformly in [-1, 1]; the base of all heuristics."""
-
-    memory: Memory | None = None
-    retrieval: Retrieval | None = None
-    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, spaces: TaskSpaces, slots: int) -> None:
         self.spaces = spaces
@@ -75,15 +65,6 @@ class RandomActor:
     def problem_with(cls, spaces: TaskSpaces) -> str | None:
         """Say what a heuristic needs that such tasks do not have, if anything."""
         return None
-
-    def forget(self, slots: NDArray[np.int64]) -> None:
-        """Start a new task; nothing to forget."""
-
-    def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Nothing to prepare."""
-
-    def remember(self, finished: Sequence[Trajectory]) -> None:
-        """Nothing to remember."""
 
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Return equal logits, or a random action, [B, action_size]."""

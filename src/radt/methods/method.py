@@ -47,22 +47,35 @@ class Actor(Protocol):
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start a new task in some slots with an empty memory."""
-        ...
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
         """Start a new trial of the same task in some slots."""
-        ...
 
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         """Return what the action head says of some slots: [B, size].
 
         Of a method whose policy has none these are logits, or actions in [-1, 1].
         """
-        ...
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
         """Take in finished trials; a trajectory's `task` is its slot."""
-        ...
+
+
+class Memoryless:
+    """What actors have in common that retrieve nothing; a subclass says what else it knows."""
+
+    memory: Memory | None = None
+    retrieval: Retrieval | None = None
+    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """Nothing to forget."""
+
+    def begin_trials(self, slots: NDArray[np.int64]) -> None:
+        """Nothing to prepare."""
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        """Nothing to remember."""
 
 
 @runtime_checkable
@@ -71,11 +84,9 @@ class SavesState(Protocol):
 
     def kept(self) -> dict[str, Tensor]:
         """Return what has to be saved beside the memory."""
-        ...
 
     def restore(self, kept: Mapping[str, Tensor]) -> None:
         """Replace what is known of all tasks by what was saved; what is missing is empty."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +95,6 @@ class UsesSharedMemory(Protocol):
 
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
         """Use a memory instead of the own one; slot i uses its task `tasks[i]`."""
-        ...
 
 
 class Method(Protocol):
@@ -97,26 +107,21 @@ class Method(Protocol):
     @property
     def context(self) -> ContextSize:
         """The most steps that a decision looks at."""
-        ...
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Build once what drawing from the data needs; return facts worth logging."""
-        ...
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:
         """Draw one batch of training examples: a record of tensors, with windows as `recent`.
 
         Every real step of `recent` is a target, unless the record marks others in `targets`.
         """
-        ...
 
     def loss(self, examples: Any) -> Tensor:
         """Return the loss of a batch of examples."""
-        ...
 
     def actor(self, slots: int) -> Actor:
         """Put the method to work on several slots."""
-        ...
 
 
 def check_size(method: Method, slots: int) -> None:
@@ -167,6 +172,13 @@ class MethodEntry:
 
 
 METHODS: Registry[MethodEntry] = Registry("methods", "method")
+
+
+def unembedded(
+    method: Callable[[TaskSpaces, Any, int], Method],
+) -> Callable[[TaskSpaces, Any, int, Embedder | None], Method]:
+    """Let the registry build a method that needs no embedder."""
+    return lambda spaces, options, seed, _: method(spaces, options, seed)
 
 
 def build_method(

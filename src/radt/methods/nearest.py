@@ -69,7 +69,6 @@ class NearestActor(RandomActor):
     """Copies the most similar state of the best trial that holds a similar one."""
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Know of no trial."""
         if not hasattr(self, "stored"):
             self.stored: dict[int, list[Trial]] = {}
             self.better: dict[int, Steps | None] = {}

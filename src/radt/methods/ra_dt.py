@@ -127,7 +127,6 @@ class RADT:
         return self.policy.loss(recent, targets, examples.valid, examples.retrieved)
 
     def actor(self, slots: int) -> RADTActor:
-        """Put the method to work with empty memories."""
         options = self.options
         memory = Memory(self.embedder, self.spaces, options.memory)
         length, step = options.memory.context_len, options.window_step

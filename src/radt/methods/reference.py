@@ -160,7 +160,6 @@ class RepeatActor(RandomActor):
     """Repeats the actions of its best trial up to the first reward, and then none."""
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Know of no trial."""
         if not hasattr(self, "best"):
             self.best: dict[int, Trajectory] = {}
         for slot in slots.tolist():

@@ -24,12 +24,18 @@ from radt.collect.networks import POLICY
 from radt.collect.ppo_lstm import RecurrentConfig, RecurrentLearner
 from radt.data.reader import Dataset
 from radt.envs.suite import TaskSuite
-from radt.memory.embed import Embedder
-from radt.memory.memory import Memory
-from radt.methods.method import METHODS, ContextSize, Method, MethodEntry, Progress
+from radt.methods.method import (
+    METHODS,
+    ContextSize,
+    Memoryless,
+    Method,
+    MethodEntry,
+    Progress,
+    unembedded,
+)
 from radt.methods.trials import RunningTrials
 from radt.spaces import StateSpace, TaskSpaces
-from radt.trajectory import Retrieval, Trajectory
+from radt.trajectory import Trajectory
 
 Inputs = NDArray[np.float32]
 
@@ -191,24 +197,17 @@ class RL2:
         return {}
 
     def draw(self, size: int, rng: np.random.Generator) -> Any:
-        """Refuse: it learns from no recorded histories."""
         raise TypeError(f"{self.name} learns online; train it with `radt train`")
 
     def loss(self, examples: Any) -> Tensor:
-        """Refuse: it learns from no recorded histories."""
         raise TypeError(f"{self.name} learns online; train it with `radt train`")
 
     def actor(self, slots: int) -> RL2Actor:
-        """Put the policy to work."""
         return RL2Actor(self, slots)
 
 
-class RL2Actor:
+class RL2Actor(Memoryless):
     """Carries the LSTM's state from trial to trial, until the task is over."""
-
-    memory: Memory | None = None
-    retrieval: Retrieval | None = None
-    query_slots: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def __init__(self, method: RL2, slots: int) -> None:
         self.spaces = method.spaces
@@ -218,13 +217,9 @@ class RL2Actor:
         self._before = np.zeros((slots, self.spaces.action.size + 1), np.float32)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Know nothing of the task."""
         for part in self.carry:
             part[:, slots] = 0
         self._before[slots] = 0
-
-    def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Go on with what is known of the task."""
 
     def remember(self, finished: Sequence[Trajectory]) -> None:
         """Keep how a trial ended: the next one begins with it."""
@@ -233,7 +228,6 @@ class RL2Actor:
 
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
-        """Return logits, [B, actions]."""
         step = trials.step[slots]
         last, begins = np.maximum(step - 1, 0), step == 0
         before = told(self.spaces, trials.actions[slots, last], trials.rewards[slots, last])
@@ -264,9 +258,4 @@ def learn_online(
         yield done, {"transitions": steps, "reward_per_step": float(rewards.mean())}
 
 
-def build_rl2(spaces: TaskSpaces, options: RL2Options, seed: int, embedder: Embedder | None) -> RL2:
-    """Build the method as the registry asks for it."""
-    return RL2(spaces, options, seed)
-
-
-METHODS.register("rl2", MethodEntry(RL2Options, build_rl2, learn_online=learn_online))
+METHODS.register("rl2", MethodEntry(RL2Options, unembedded(RL2), learn_online=learn_online))

@@ -33,7 +33,6 @@ class Transform(Protocol):
 
     def __call__(self, examples: E, rng: np.random.Generator) -> E:
         """Return the examples, changed."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""One `StateEncoder` per kind of state space: what the world looks like becomes one vector.
+"""One encoder per kind of state space: states [..., *state_shape] become vectors [..., width].
 
 | kind     | encoder                                                                 |
 |----------|-------------------------------------------------------------------------|
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,14 +26,6 @@ from torch import Tensor, nn
 from radt.impala import CHANNELS, Impala
 from radt.registry import Registry
 from radt.spaces import StateSpace
-
-
-class StateEncoder(Protocol):
-    """Maps states [..., *state_shape] to vectors [..., width]; built for a space and a width."""
-
-    def __call__(self, states: Tensor) -> Tensor:
-        """Encode states."""
-        ...
 
 
 class OneHotEncoder(nn.Module):
@@ -64,7 +56,6 @@ class LinearEncoder(nn.Module):
         self.linear = nn.Linear(space.shape[0], width)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Project the state."""
         return torch.as_tensor(self.linear(states.float()))
 
 
@@ -118,7 +109,6 @@ class PrecomputedEncoder(nn.Module):
         self.project = nn.Identity() if same else nn.Linear(space.shape[0], width)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Pass the stored vectors on."""
         return torch.as_tensor(self.project(states.float()))
 
 
@@ -157,7 +147,6 @@ class FrozenEncoder(nn.Module):
 
     @torch.no_grad()
     def forward(self, states: NDArray[Any]) -> NDArray[np.float32]:
-        """Encode states, [N, *state_shape] -> [N, width]."""
         device = next(self.parameters()).device
         encoded: Tensor = self.network(torch.from_numpy(states).to(device))
         return encoded.float().cpu().numpy()

@@ -35,11 +35,9 @@ class Transitions:
     mask: Tensor  # [B, M] bool, True on real transitions
 
     def rows(self, index: Tensor) -> Transitions:
-        """Select some of the sets."""
         return Transitions(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def to(self, device: torch.device) -> Transitions:
-        """Move every tensor to a device."""
         return Transitions(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 

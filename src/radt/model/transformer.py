@@ -9,13 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from radt.model.attention import (
-    CrossAttention,
-    KeysValues,
-    KeyValueCache,
-    Place,
-    SelfAttention,
-)
+from radt.model.attention import CrossAttention, KeysValues, KeyValueCache, Place, SelfAttention
 
 
 @dataclass(frozen=True)
@@ -27,7 +21,6 @@ class Context:
     read: Mapping[CrossAttention, KeysValues] = field(default_factory=dict)  # by layers, if before
 
     def rows(self, index: Tensor) -> Context:
-        """Select rows."""
         read = {layer: (k[index], v[index]) for layer, (k, v) in self.read.items()}
         return Context(self.tokens[index], self.mask[index], read)
 
@@ -48,7 +41,6 @@ class Block(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, context: Context | None, mask: Tensor | None = None) -> Tensor:
-        """Transform a whole sequence, x [B, L, width]."""
         x = x + self.drop(self.self_attention(self.norm_self(x), mask))
         return self._after_self_attention(x, context)
 

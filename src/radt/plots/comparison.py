@@ -26,12 +26,7 @@ from radt.plots.records import (
     trained_on,
     variants,
 )
-from radt.plots.report import (
-    data_pictures,
-    data_text,
-    making,
-    run_title,
-)
+from radt.plots.report import data_pictures, data_text, making, run_title
 from radt.plots.row_json import row_json
 from radt.plots.source import DataFacts, data_facts
 from radt.plots.style import Picture

@@ -71,7 +71,6 @@ class EnvCamera:
         return picture
 
     def show(self, film: Sequence[FilmMoment], steps: Sequence[int]) -> list[Image.Image]:
-        """Return pictures as they were taken."""
         return [film[step].seen for step in steps]
 
 
@@ -83,7 +82,6 @@ class StateCamera:
     task: int
 
     def see(self, obs: NDArray[Any]) -> NDArray[Any]:
-        """Keep the state."""
         return np.array(obs)
 
     def show(self, film: Sequence[FilmMoment], steps: Sequence[int]) -> list[Image.Image]:

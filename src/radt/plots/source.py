@@ -171,7 +171,6 @@ class DataFacts:
 
     @property
     def picture(self) -> str:
-        """What the picture of the curve is called in a page."""
         return f"source-{self.card.sha256[:8]}.png"
 
 

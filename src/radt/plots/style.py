@@ -97,7 +97,6 @@ class Picture:
     widths: Sequence[float] = (1.0,)  # of the panels, relative to each other
 
     def save(self, path: Path) -> Path:
-        """Write it as PNG."""
         figure = canvas(*self.size)
         axes = figure.subplots(1, len(self.panels), squeeze=False, width_ratios=self.widths)[0]
         for draw, place in zip(self.panels, axes, strict=True):

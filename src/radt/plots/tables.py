@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from radt.config import TRAINING_TASKS
 from radt.metrics import (
@@ -31,14 +32,7 @@ from radt.metrics import (
     wins,
 )
 from radt.plots.html import fill_markdown, table_head
-from radt.plots.records import (
-    LEARNED_TASKS,
-    Outcome,
-    Record,
-    kind_of_tasks,
-    outcomes,
-    variants,
-)
+from radt.plots.records import LEARNED_TASKS, Outcome, Record, kind_of_tasks, outcomes, variants
 from radt.plots.style import notes_on
 
 BASE = "ra-dt"  # every row is held against the paper's
@@ -171,20 +165,21 @@ def make_row(outcome: Outcome, others: Sequence[Outcome]) -> MethodRow:
         further=further_scores(outcome),
         controlled=[_compared(outcome, name, outcome.controls[name]) for name in ranked],
         by_rule=[_compared(outcome, name, other) for name, other in outcome.rules.items()],
-        **_success(outcome),
+        **success(returns, outcome.solved_above, shown_trials(FOUND_TRIALS, last)),
     )
 
 
-def _success(outcome: Outcome) -> dict[str, Any]:
-    """Say which tasks were solved, where the suite declares what that is."""
-    above = outcome.solved_above
+def success(
+    returns: NDArray[np.float64], above: float | None, shown: Sequence[int]
+) -> dict[str, Any]:
+    """Say which tasks were solved [seed, task, trial], where a suite declares what that is."""
     if above is None:
         return {"solved_by": None, "return_after_success": None}
-    found = np.mean([solved_by(seed, above) for seed in outcome.returns], axis=0)  # [trial]
-    later = [return_after_success(seed, above) for seed in outcome.returns]
+    found = np.mean([solved_by(seed, above) for seed in returns], axis=0)  # [trial]
+    later = [return_after_success(seed, above) for seed in returns]
     known = [value for value in later if not np.isnan(value)]  # found before the last trial
     return {
-        "solved_by": {n: float(found[n - 1]) for n in shown_trials(FOUND_TRIALS, outcome.trials)},
+        "solved_by": {n: float(found[n - 1]) for n in shown},
         "return_after_success": float(np.mean(known)) if known else None,
     }
 

@@ -31,20 +31,8 @@ from radt.methods import METHODS, build_method
 from radt.runs.encode import encode_images
 from radt.runs.plan import Phase, plan_run
 from radt.runs.presets import preset_layers
-from radt.runs.provenance import (
-    Line,
-    Stopwatch,
-    machine,
-    read_log,
-    updates_per_second,
-)
-from radt.runs.run import (
-    CHECKPOINT,
-    RESULT,
-    Run,
-    conflicts,
-    outcome_values,
-)
+from radt.runs.provenance import Line, Stopwatch, machine, read_log, updates_per_second
+from radt.runs.run import CHECKPOINT, RESULT, Run, conflicts, outcome_values
 from radt.runs.train import train_run
 from radt.spaces import TaskSpaces
 from radt.variants import Variant, resolved, variant
@@ -158,11 +146,9 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """What the run is called."""
         return self.out.name
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
         return {
             "run": self.name,
             "state": self.state,

@@ -18,14 +18,7 @@ from radt.envs.suite import SUITES
 from radt.memory.language import LanguageOptions
 from radt.methods import METHODS, Method
 from radt.methods.method import blueprint
-from radt.runs.run import (
-    CHECKPOINT,
-    RESULT,
-    Run,
-    dataset_path,
-    encoder_of,
-    training_folder,
-)
+from radt.runs.run import CHECKPOINT, RESULT, Run, dataset_path, encoder_of, training_folder
 
 # Measured on two CPU cores with Dark-Room 10x10 at laptop budget; another machine differs, the
 # order of magnitude holds. Times of networks grow with parameters x tokens x examples.

@@ -88,4 +88,3 @@ class RollOut(Protocol):
         self, method: Method, trials: Trials, tracker: Tracker, observer: Observer | None = None
     ) -> ICLResult:
         """Return what came of every trial."""
-        ...

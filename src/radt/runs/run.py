@@ -66,7 +66,6 @@ class Run:
 
     @property
     def suite(self) -> TaskSuite:
-        """The environment's tasks."""
         return SUITES[self.config.env]
 
     @property

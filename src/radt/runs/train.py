@@ -18,15 +18,7 @@ from radt.runs.belonging import check_dataset
 from radt.runs.encode import load_encoder
 from radt.runs.evaluate import validate
 from radt.runs.provenance import Stopwatch
-from radt.runs.run import (
-    CHECKPOINT,
-    Run,
-    build_for,
-    claim,
-    describe,
-    keep_threads,
-    to_device,
-)
+from radt.runs.run import CHECKPOINT, Run, build_for, claim, describe, keep_threads, to_device
 from radt.track import Tracker
 
 EMBEDDER_STATE = "embedder.safetensors"

@@ -62,7 +62,6 @@ class Conversation:
             return {"kind": "error", "message": str(error)}
 
     def close(self) -> None:
-        """End the run."""
         if self.run is not None:
             self.run.close()
         self.run = None

@@ -40,7 +40,6 @@ class Source:
     traces: tuple[Path, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Describe the source for the page."""
         traces = [file.name for file in self.traces]
         return {
             "id": self.id,
@@ -69,7 +68,6 @@ class Library:
         return [*ready, *(self._runs(self.folder) if self.folder is not None else ())]
 
     def find(self, source_id: str) -> Source:
-        """Return what an id stands for."""
         for source in self.sources():
             if source.id == source_id:
                 return source

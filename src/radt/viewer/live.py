@@ -135,11 +135,9 @@ class LiveRun:
         return [{"event": "again", "trial": int(self.agent.trials.trial[0])}]
 
     def close(self) -> None:
-        """Give the environment back."""
         self.env.close()
 
     def _turn(self) -> None:
-        """Give the agent the values of the knobs."""
         values = {name: value for name, value in asdict(self.settings).items() if value is not None}
         self.agent.rule = replace(self.agent.rule, **_only(values, RULE))
         if (memory := self.agent.memory) is not None:

@@ -51,7 +51,6 @@ class GridScene:
     task: int
 
     def ground(self, first_state: NDArray[Any]) -> dict[str, Any]:
-        """Describe the room."""
         view = self.suite.view(self.task, first_state[None], np.zeros(0))
         walls = sorted(map(list, view.walls))
         return {"kind": "grid", "width": view.width, "height": view.height, "walls": walls}
@@ -120,7 +119,6 @@ class PointScene:
         return {"kind": "plane" if first_state.ndim == 1 else "none"}
 
     def frames(self, states: NDArray[Any], rewards: NDArray[Any], start: int) -> dict[str, Any]:
-        """Say where the point was."""
         if states.ndim != 2:
             states = np.zeros((len(states), 2))
         elif states.shape[1] == 1:

@@ -150,17 +150,14 @@ class FlatIndex:
             self.table = KeyTable(self.table.width, device)
 
     def add(self, keys: Tensor, partition: Tensor, ids: Tensor | None = None) -> None:
-        """Add keys [n, d] with the partition [n] each belongs to and an id [n] each."""
         self.table.add(keys, partition, ids)
 
     def remove(self, ids: Tensor) -> None:
-        """Remove keys by their ids [n]."""
         self.table.remove(ids)
 
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return relevance and ids, both [B, k], best first; absent: -inf and -1."""
         check_queries(queries, k, partition, self.table.width)
         directions = unit(queries.detach().to(self.table.device))  # [B, d]
         if partition is None:

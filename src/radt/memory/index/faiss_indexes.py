@@ -45,11 +45,9 @@ class Finder(Protocol):
 
     def add(self, vectors: NDArray[np.float32]) -> None:
         """Take in unit vectors [n, d], the next rows."""
-        ...
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[Any, NDArray[np.int64]]:
         """Return scores and some k rows for each query [B, d], both [B, k]; -1: no more."""
-        ...
 
 
 Build = Callable[[KeyTable, int], Finder]  # an empty one, which may learn from the first rows
@@ -72,7 +70,6 @@ class ApproximateIndex(FlatIndex):
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return relevance and ids, both [B, k], best first; absent: -inf and -1."""
         finder = self.follow() if partition is None and k <= MOST else None
         if finder is None:
             return super().search(queries, k, partition)

@@ -25,11 +25,9 @@ class Index(Protocol):
 
         Ids rise in the order of adding and never come twice; without them keys are counted.
         """
-        ...
 
     def remove(self, ids: Tensor) -> None:
         """Remove keys by their ids [n]; the others keep theirs."""
-        ...
 
     def search(
         self, queries: Tensor, k: int, partition: Tensor | None = None
@@ -39,11 +37,9 @@ class Index(Protocol):
         Where there are fewer keys: -inf and -1. `partition` [B] restricts each query to the keys
         of one partition.
         """
-        ...
 
     def __len__(self) -> int:
         """Return how many keys there are."""
-        ...
 
 
 INDEXES: Registry[Callable[[int], Index]] = Registry("indexes", "index")  # built for a key width

@@ -124,7 +124,6 @@ class PostgresStore(RowStore):
         return relevance, self._known(numbers)
 
     def refresh(self) -> None:
-        """Take in what others have written and removed since."""
         if self.server.run(self._about).state != self.state:
             self._apply(self.server.transact(self._changes, reading=True))
 
@@ -146,7 +145,6 @@ class PostgresStore(RowStore):
         return self.server.transact(read, reading=True)
 
     def close(self) -> None:
-        """Give the connection back."""
         self.server.close()
 
     def _find(self, identity: Identity | None) -> Identity:
