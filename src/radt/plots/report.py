@@ -18,12 +18,12 @@ from radt.metrics import late_score
 from radt.plots.curves import icl_pictures
 from radt.plots.episodes import trials_gif
 from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
+from radt.plots.icl_json import read_record
 from radt.plots.records import (
     Record,
     acts_by_rule,
     digits_of,
     label_of,
-    read_record,
     rule_in_words,
     titled,
 )
