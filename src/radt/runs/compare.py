@@ -249,7 +249,7 @@ def publish_run(out: Path, folder: Path) -> None:
         if (seed / RESULT).exists() and not same:
             shutil.rmtree(seed)
     for pattern in KEPT:
-        for file in sorted(out.glob(pattern)):
+        for file in sorted(path for path in out.glob(pattern) if not path.is_symlink()):
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / file.name)
     weights = out / CHECKPOINT
