@@ -45,9 +45,7 @@ class Key:
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    path: str = field(
-        default_factory=lambda: f"/{secrets.token_urlsafe(16)}"
-    )  # of all that is here
+    path: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(16)}")  # of all we serve
 
     @property
     def address(self) -> str:
@@ -101,10 +99,8 @@ class Guard:
 
     def _entrance(self, connection: HTTPConnection) -> Response | None:
         """Exchange the token for the cookie, and refuse whoever has neither."""
-        asks_to_enter = (
-            connection.url.path == f"{self.key.path}/" and "token" in connection.query_params
-        )
-        if asks_to_enter and _is_secret(connection.query_params.get("token"), self.key.token):
+        door, token = f"{self.key.path}/", connection.query_params.get("token")
+        if connection.url.path == door and _is_secret(token, self.key.token):
             return self._welcome()
         if _is_secret(connection.cookies.get(self.key.cookie_name), self.key.cookie):
             return None
