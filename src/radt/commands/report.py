@@ -43,5 +43,5 @@ class ReportVerb(Verb):
         size = path.stat().st_size
         self.common.answer(
             {"out": str(path), "bytes": size},
-            styled("[bold]{}[/], {} KB", path, f"{size / 1000:.0f}"),
+            styled("[bold]{}[/], {} KB", path, round(size / 1000)),
         )
