@@ -106,5 +106,5 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(OSError, match="icl.json"):
+    with pytest.raises(OSError, match=r"icl\.json"):
         atomic_write(tmp_path / "icl.json", fail)
