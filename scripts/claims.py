@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from radt.decode import decode, read_json
 from radt.experiments.experiment import EXPERIMENTS, WORDS, Verdict
 
 
@@ -67,6 +68,7 @@ CLAIMS = {
     "C18": Claim("D.9", "encoders beat the decoder, full language models beat distilled ones"),
     "C19": Claim("D.10, D.11", "AD needs K near 100; AD and DPT get there in 200 trials"),
 }
+AGAIN = "delete it, and `radt reproduce` writes it again from the records"
 HEAD = ("claim", "section", "the paper", "its figure", "entry", "verdict", "ours")
 
 
@@ -76,8 +78,9 @@ def verdicts(results: Path) -> Iterator[tuple[str, str, Verdict]]:
         entries = [name for name in EXPERIMENTS.names() if number in EXPERIMENTS[name].claims]
         for name in entries:
             file = results / name / "result.json"
-            told = json.loads(file.read_text(encoding="utf-8"))["claims"] if file.exists() else {}
-            known = Verdict(**told[number]) if number in told else None
+            content = read_json(file, dict[str, Any], AGAIN) if file.exists() else {}
+            told = decode(dict[str, Verdict], content.get("claims", {}), f"{file}: claims")
+            known = told.get(number)
             yield number, name, known or EXPERIMENTS[name].judged([])[number]
         if not entries:
             yield number, "", Verdict("open", "there is no entry yet")

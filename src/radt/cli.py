@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, TextIO, Union
@@ -118,6 +123,14 @@ An environment, embedder or method of your own, each in one file that registers 
         "view": demo_view.ViewVerb,
     },
 )
+NEXT = {  # what to do about an error of the system
+    errno.ENOSPC: "free some space; the same command goes on from here",
+    errno.EDQUOT: "free some space; the same command goes on from here",
+    errno.EACCES: "it may be whole, but you may not use it: see who owns it",
+    errno.EPERM: "it may be whole, but you may not use it: see who owns it",
+    errno.EROFS: "choose a place that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
 STYLE = (FlagCreatePairsOff, OmitArgPrefixes, DisallowNone)
 
 
@@ -191,33 +204,68 @@ def show_warning(
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command and return the exit code: 0, 2 for a mistake, 130 after Ctrl-C."""
+    """Run the command; return 0, 2 for a mistake, 130 after Ctrl-C or 143 after SIGTERM."""
     debugging = bool(os.environ.get("RADT_DEBUG"))
     words = sys.argv[1:] if words is None else words
     if list(words) == ["--version"]:
         print(f"radt {released()}")
         return 0
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be UTF-8
     try:
         refuse_empty(words)
         verb = parse(words)
         verb.common.prepare()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), stopping_in_order():
             warnings.showwarning = show_warning
             verb.execute()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         if debugging:
             raise
         say("stopped; what is finished is kept, the same command goes on from here", "yellow")
-        return 130
+        return 143 if isinstance(stop, Terminated) else 130
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (RadtError, OSError) as error:
         if debugging:
             raise
-        say(f"error: {error}", "bold red")
+        say(f"error: {in_words(error)}", "bold red")
         return 2
     return 0
+
+
+class Terminated(KeyboardInterrupt):
+    """Somebody ended the process with SIGTERM, as clusters do: it stops as after Ctrl-C."""
+
+
+@contextmanager
+def stopping_in_order() -> Iterator[None]:
+    """Stop at SIGTERM as at Ctrl-C; processes that were forked meanwhile just end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    owner = os.getpid()
+
+    def stop(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second one ends at once
+        if os.getpid() == owner:
+            raise Terminated
+        signal.raise_signal(number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def in_words(error: Exception) -> str:
+    """Say what is wrong, and of an error of the system what to do next."""
+    if isinstance(error, RadtError) or not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return f"{place}{error.strerror}; {NEXT.get(error.errno or 0, 'mend that and try again')}"
 
 
 if __name__ == "__main__":

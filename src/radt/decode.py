@@ -13,12 +13,14 @@ import types
 import typing
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from radt.errors import RadtError
 from radt.old_names import FIELDS, MOVED, REMOVED, translated
 
 T = TypeVar("T")
+MOST_BYTES, DEEPEST = 1 << 26, 64  # of a JSON file
 
 
 class DecodeError(RadtError, ValueError):
@@ -159,14 +161,55 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names)}"
 
 
+def read_json(path: Path, kind: type[T], advice: str, error: type[RadtError] = DecodeError) -> T:
+    """Decode a JSON file strictly; of a damaged one, say what to do.
+
+    One that may not be read is not damaged: the system's own error says so.
+    """
+    try:
+        if (size := path.stat().st_size) > MOST_BYTES:
+            raise ValueError(f"it has {size:,} bytes, more than {MOST_BYTES:,}")
+        return decode(kind, parse_json(path.read_bytes()))
+    except ValueError as reason:
+        raise error(f"{path} is damaged ({reason}); {advice}") from reason
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Read JSON as the standard has it: numbers are finite, names unique, and nothing too deep."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+        _check_depth(value, DEEPEST)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("the same key is given twice")
+    return dict(pairs)
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number here")
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise RecursionError
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, left - 1)
+
+
 def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
     """Read `a.b=c`: a path of names and a JSON value, or a bare word taken as text."""
     path, equals, raw = text.partition("=")
     if not equals or not path:
         raise DecodeError(f"{text!r} is not of the form name.name=value")
     try:
-        value = json.loads(raw)
-    except json.JSONDecodeError:
+        value = parse_json(raw)
+    except ValueError:
         value = {"None": None, "True": True, "False": False}.get(raw, raw)
     return tuple(path.strip().split(".")), value
 

@@ -1,13 +1,63 @@
-"""Files that are either whole or absent: atomic writing, content hashes, and locks."""
+"""Files that are either whole or absent: atomic writing, content hashes, and locks.
+
+No link is followed where something is written: a name that others can make must not lead radt to
+a file of theirs.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import re
 import secrets
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from radt.errors import RadtError
+
+LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)  # a file that is still being written
+
+
+class NotOursError(RadtError, OSError):
+    """Something else than a file of ours stands where one is to be written."""
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of the system, such as a full disk, say at which file it came."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def open_own(path: Path, flags: int = os.O_APPEND) -> BinaryIO:
+    """Open a file to write, or make it: a plain one, with this name alone, and never by a link."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    safe = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe is not waited for
+    try:
+        file = os.fdopen(os.open(path, os.O_RDWR | safe | flags, 0o666), "wb")
+    except OSError as error:
+        if path.is_symlink():
+            raise _not_ours(path) from error
+        raise
+    known = os.fstat(file.fileno())
+    if not stat.S_ISREG(known.st_mode) or known.st_nlink > 1:
+        file.close()
+        raise _not_ours(path)
+    return file
+
+
+def _not_ours(path: Path) -> NotOursError:
+    return NotOursError(
+        f"{path} is a link, has a second name or is no plain file, so nothing is written there; "
+        "move it away and try again"
+    )
 
 
 def atomic_write(path: Path, content: bytes | Callable[[Path], object]) -> None:
@@ -18,12 +68,14 @@ def atomic_write(path: Path, content: bytes | Callable[[Path], object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        if isinstance(content, bytes):
-            temporary.write_bytes(content)
-        else:
-            content(temporary)
-        _flush(temporary)
-        os.replace(temporary, path)
+        with naming(path):
+            if isinstance(content, bytes):
+                with open_own(temporary, os.O_EXCL) as file:
+                    file.write(content)
+            else:
+                content(temporary)
+            _flush(temporary)
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":
@@ -33,7 +85,8 @@ def atomic_write(path: Path, content: bytes | Callable[[Path], object]) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Delete what killed writers left behind; only for the one process that owns the folder."""
     for temporary in folder.glob(".*.tmp"):
-        temporary.unlink(missing_ok=True)
+        if LEFTOVER.fullmatch(temporary.name) and (temporary.is_symlink() or temporary.is_file()):
+            temporary.unlink(missing_ok=True)
 
 
 def sha256(path: Path) -> str:
@@ -44,14 +97,27 @@ def sha256(path: Path) -> str:
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool) -> Iterator[None]:
-    """Hold a lock file, which names the process; raise BlockingIOError if it is taken."""
+    """Hold a lock file, which names the process; raise BlockingIOError if it is taken.
+
+    Whoever does not wait wants the folder alone, and locks it, too: a file can be deleted.
+    """
     import fcntl
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))  # ends with the process
+    how = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)  # ends with the process
+    with contextlib.ExitStack() as held:
+        file = held.enter_context(open_own(path))
+        if not wait:
+            folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            held.callback(os.close, folder)
+            try:
+                fcntl.flock(folder, how)
+            except BlockingIOError:
+                raise
+            except OSError:
+                pass  # on some disks of a network only files can be locked
+        fcntl.flock(file, how)
         file.truncate(0)
-        file.write(f"{os.getpid()}\n")
+        file.write(f"{os.getpid()}\n".encode())
         file.flush()
         yield
 

@@ -48,6 +48,11 @@ class LearnConfig:
         for name, least in counts.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name in ("learning_rate", "final_learning_rate", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, as {getattr(self, name)} is")
+        if self.clip <= 0:
+            raise ValueError(f"clip must be above 0, not {self.clip}")
 
 
 def learning_rate(config: LearnConfig, update: int) -> float:

@@ -57,6 +57,7 @@ def read_sealed(path: Path) -> Sealed:
     """Read all tensors and the header, if they are as they were written."""
     from safetensors import SafetensorError, safe_open
 
+    path.open("rb").close()  # one that may not be read is not damaged
     try:
         with safe_open(path, framework="pt") as file:
             header = dict(file.metadata() or {})

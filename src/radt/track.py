@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from rich.progress import (
 from rich.table import Column
 
 from radt.errors import MissingError
+from radt.files import naming, open_own
 
 
 class Sink(Protocol):
@@ -37,17 +39,17 @@ class JsonLines:
     """One JSON object a line, appended and flushed, so that a crash loses nothing."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
-        self._file = path.open("a", encoding="utf-8")
-        if torn:
-            self._file.write("\n")  # a killed writer left half a line
+        self._path, self._file = path, open_own(path)
+        size = self._file.seek(0, os.SEEK_END)
+        if size and os.pread(self._file.fileno(), 1, size - 1) != b"\n":
+            self._file.write(b"\n")  # a killed writer left half a line
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
         """Append a line."""
         line = {"time": round(time.time(), 3), "phase": phase, "step": step, **values}
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        with naming(self._path):
+            self._file.write(f"{json.dumps(line)}\n".encode())
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file."""
@@ -139,7 +141,7 @@ class Tracker:
     def tell(self, line: str) -> None:
         """Print a line above the bar, where there is one."""
         if self._progress is not None:
-            self._progress.console.print(line, highlight=False)
+            self._progress.console.print(line, highlight=False, markup=False)
 
     def finish(self) -> None:
         """End the phase."""

@@ -19,7 +19,7 @@ from radt.data import Dataset, read_manifest
 from radt.decode import leaves
 from radt.envs.suite import SUITES
 from radt.old_names import translated
-from radt.plots.records import read_record
+from radt.plots.icl_json import read_record
 from radt.plots.row_json import row_json
 from radt.plots.tables import method_table
 from radt.runs.evaluate import Trials, roll_out

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from radt.files import atomic_write, remove_leftovers, sha256
+from radt.files import NotOursError, atomic_write, locked, remove_leftovers, sha256
+from radt.runs.trace import Trace
+from radt.track import JsonLines
 
 
 def test_bytes_and_callables_are_written_and_hashed(tmp_path: Path) -> None:
@@ -62,3 +66,45 @@ def test_a_killed_writer_leaves_the_old_file_and_a_leftover_to_remove(tmp_path: 
     assert len(list(tmp_path.iterdir())) == 2
     remove_leftovers(tmp_path)
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links are those of Unix")
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_nothing_is_written_through_a_link(
+    tmp_path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    (tmp_path / "theirs").write_text("precious")
+    link(tmp_path / "theirs", tmp_path / "ours")
+    for opened in (
+        lambda path: locked(path, wait=False).__enter__(),
+        lambda path: locked(path, wait=True).__enter__(),
+        JsonLines,
+        Trace,
+    ):
+        with pytest.raises(NotOursError, match="ours"):
+            opened(tmp_path / "ours")
+    assert (tmp_path / "theirs").read_text() == "precious"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks are those of Unix")
+def test_a_deleted_lock_lets_nobody_else_in(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock", wait=False):
+        (tmp_path / "lock").unlink()
+        with pytest.raises(BlockingIOError), locked(tmp_path / "lock", wait=False):
+            pass
+    with locked(tmp_path / "lock", wait=False):
+        pass
+
+
+def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".mine.tmp").write_text("a user's")
+    remove_leftovers(tmp_path)
+    assert (tmp_path / ".mine.tmp").exists()
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match=r"icl\.json"):
+        atomic_write(tmp_path / "icl.json", fail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -102,19 +103,30 @@ def test_a_comparison_leaves_one_page_with_the_numbers_of_its_table(tmp_path: Pa
 
 def test_what_a_run_is_called_stays_text(tmp_path: Path) -> None:
     evil = synthetic_record("dt", trials=3, tasks=3) | {
-        "method": EVIL,
-        "env": TRICKS[1],
         "budget": TRICKS[2],
         "code_version": TRICKS[3],
-        "machine": {EVIL: EVIL},
-        "wall_seconds": {EVIL: 1.0, TRICKS[2]: 2.0},
+        "machine": {EVIL: EVIL, TRICKS[1]: "a\n# b | c"},
+        "plugins": {EVIL: TRICKS[1]},
     }
     write_comparison([save(tmp_path / "evil", evil)], tmp_path / "out")
     write_report(tmp_path / "evil")
     for report in (tmp_path / "out" / "report.html", tmp_path / "evil" / "report.html"):
         check_self_contained(report)
         assert "<img src=x" not in report.read_text()
-        assert EVIL in text_of(report)
+    assert EVIL in text_of(tmp_path / "evil" / "report.html")
+    summary = (tmp_path / "evil" / "summary.md").read_text()
+    assert not any(trick in summary for trick in TRICKS)
+    assert "\n# b" not in summary
+
+
+def test_a_report_shows_only_what_lies_in_the_run(tmp_path: Path) -> None:
+    folder = save(tmp_path / "run", synthetic_record("dt", trials=3, tasks=3)).parent
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"GIF89a of somebody else")
+    (folder / "trials.gif").symlink_to(secret)
+    write_report(folder)
+    assert b64encode(secret.read_bytes()).decode()[:20] not in (folder / "report.html").read_text()
+    assert secret.read_bytes() == b"GIF89a of somebody else"
 
 
 def test_markdown_keeps_words_and_shows_only_our_pictures() -> None:
@@ -202,7 +214,7 @@ def test_a_run_remembers_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (source / "manifest.json").unlink()
     assert data_facts(config, out) == facts
     (out / DATA).write_text("{}")
-    with pytest.raises(ValueError, match=r"missing card.*delete .*dataset.json"):
+    with pytest.raises(ValueError, match=r"dataset.json .*missing card.*delete it"):
         data_facts(config, out)
 
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from radt.plots.records import RecordError, outcomes, read_record
+from radt.plots.icl_json import read_record
+from radt.plots.records import RecordError, outcomes
 from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
 
 
@@ -70,7 +72,7 @@ def test_a_record_knows_the_data_that_lie_beside_it(tmp_path: Path) -> None:
     assert read_record(file)["data_sha256"] == "ab12"
     for damaged in ("{", "[]", "{}"):
         (tmp_path / "dataset.json").write_text(damaged)
-        with pytest.raises(RecordError, match="does not say which data"):
+        with pytest.raises(RecordError, match=r"dataset\.json .*; delete it"):
             read_record(file)
 
 
@@ -108,7 +110,7 @@ def test_nothing_to_show_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "radt evaluate"), ("{", "is no JSON"), ("[]", "lacks env"), ('{"env": 1}', "lacks")],
+    [(None, "radt evaluate"), ("{", "damaged"), ("[]", "damaged"), ('{"env": 1}', "lacks")],
 )
 def test_files_that_are_no_results_say_so(
     tmp_path: Path, content: str | None, message: str
@@ -118,3 +120,78 @@ def test_files_that_are_no_results_say_so(
         path.write_text(content)
     with pytest.raises(RecordError, match=message):
         read_record(path)
+
+
+def changed(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Put a value into a record, some levels deep."""
+    *outer, last = path.split("/")
+    inside: Any = record
+    for name in outer:
+        inside = inside[int(name) if isinstance(inside, list) else name]
+    inside[int(last) if isinstance(inside, list) else last] = value
+    return record
+
+
+WRONG: list[tuple[str, Any]] = [
+    ("returns", []),
+    ("returns", [[]] * 20),
+    ("returns", [[1.0]] * 3),
+    ("returns", "many"),
+    ("returns/0", [1.0]),
+    ("returns/0/0", "NaN"),
+    ("returns/0/0", 1e999),
+    ("returns/0/0", float("nan")),
+    ("returns/0/0", -1e30),
+    ("returns/0/0", 10**400),
+    ("returns/0/0", True),
+    ("tasks/0", 1_000_000),
+    ("tasks/0", 0.5),
+    ("seed", "0"),
+    ("seed", -1),
+    ("optimum", [91.1]),
+    ("optimum/0", "best"),
+    ("wall_seconds", {"train": -1.0}),
+    ("wall_seconds", {"a | b": 1.0}),
+    ("wall_seconds/train", None),
+    ("method", "../../x"),
+    ("label", "[bold]x[/]"),
+    ("env", "a\x1b]0;b\x07"),
+    ("variants", {"/../../../X": {"returns": [[1.0]], "optimum": [1.0]}}),
+    ("variants", {"x": {"returns": [[1.0]]}}),
+    ("variants", {"x": {"returns": [[1.0], []], "optimum": [1.0, 1.0]}}),
+    ("controls", {"erased": {"returns": [[1.0]]}}),
+    ("rules", {"<b>": {"returns": [[1.0]]}}),
+    ("scoring", {"kind": "data-normalised", "low": [0.0], "high": [1.0]}),
+    ("learning", [{"update": 1, "trial_x": 1.0}]),
+    ("learning", [{"trial_1": 1.0}]),
+    ("cost", {"parameters": "many"}),
+    ("config/learn", {"updates": "6", "batch_size": 8}),
+    ("config/learn", []),
+    ("config/options", [[[]]]),
+    ("machine", []),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), WRONG)
+def test_a_record_that_says_what_none_does_is_refused(
+    tmp_path: Path, path: str, value: Any
+) -> None:
+    file = tmp_path / "icl.json"
+    file.write_text(json.dumps(changed(synthetic_record("dt"), path, value)))
+    with pytest.raises(RecordError, match=r"icl\.json .*; delete it and evaluate again"):
+        read_record(file)
+
+
+@pytest.mark.parametrize("levels", [100, 100_000])
+def test_a_record_that_is_too_deep_is_refused(tmp_path: Path, levels: int) -> None:
+    deep = "[" * levels + "]" * levels
+    (tmp_path / "icl.json").write_text(f'{{"config": {deep}}}')
+    with pytest.raises(RecordError, match="too deeply"):
+        read_record(tmp_path / "icl.json")
+
+
+def test_a_record_that_is_too_large_is_not_even_read(tmp_path: Path) -> None:
+    with (tmp_path / "icl.json").open("wb") as file:
+        file.truncate(1 << 40)  # no byte of it is on the disk
+    with pytest.raises(RecordError, match="bytes"):
+        read_record(tmp_path / "icl.json")

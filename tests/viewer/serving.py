@@ -19,7 +19,7 @@ from radt.icl import in_context_learning
 from radt.runs.trace import tracing
 from radt.viewer.library import Library
 from radt.viewer.security import Key
-from radt.viewer.server import Rooms, build_app, listen
+from radt.viewer.server import Rooms, build_app, configured, listen
 from tests.contracts.method import build_method, card_of
 
 SCRIPT = "<script>document.title='broken'</script>"
@@ -64,10 +64,7 @@ def serving(folder: Path | None, rooms: Rooms | None = None) -> Iterator[Key]:
     """Serve a folder in a thread and hand over the key to it."""
     listener = listen(0)
     key = Key(listener.getsockname()[1])
-    config = uvicorn.Config(
-        build_app(Library(folder), key, rooms), log_level="error", proxy_headers=False
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(build_app(Library(folder), key, rooms)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started and thread.is_alive():

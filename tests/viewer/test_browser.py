@@ -198,7 +198,7 @@ def test_the_page_leaves_out_the_loops_that_a_memory_does(page: Page, key: Key) 
         trial = Trajectory(cells, np.arange(60), rewards, 0, 0)
         way = page.evaluate(
             """async ([cells, rewards]) => {
-              const { Trial } = await import("/static/history.js");
+              const { Trial } = await import("./static/history.js");
               const trial = new Trial(0);
               const none = { probabilities: [], attention: [], searches: [], marks: [] };
               trial.append({ cells, rewards, actions: cells.map(() => 0), ...none });

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http.cookies import SimpleCookie
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,19 +19,20 @@ from radt.viewer.server import build_app
 
 PORT = 8765
 HERE = f"http://127.0.0.1:{PORT}"
-LIVE = f"ws://127.0.0.1:{PORT}/api/live"
+PATH = "/secret"
+LIVE = f"ws://127.0.0.1:{PORT}{PATH}/api/live"
 
 
 @pytest.fixture(scope="module")
 def key() -> Key:
-    return Key(PORT)
+    return Key(PORT, path=PATH)
 
 
 @pytest.fixture(scope="module")
 def stranger(runs: Path, key: Key) -> Iterator[TestClient]:
     """Somebody without the token."""
     app = build_app(Library(runs), key)
-    with TestClient(app, base_url=HERE, follow_redirects=False) as client:
+    with TestClient(app, base_url=HERE + PATH, follow_redirects=False) as client:
         yield client
 
 
@@ -48,7 +51,7 @@ def test_the_token_is_exchanged_for_a_strict_cookie(stranger: TestClient, key: K
     assert key.cookie not in answer.text
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith(f"{key.cookie_name}={key.cookie};")
-    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert {"HttpOnly", "SameSite=strict", f"Path={PATH}/"} <= set(cookie.split("; "))
     assert key.token not in cookie
     assert "Domain" not in cookie
     stranger.cookies.clear()
@@ -180,3 +183,26 @@ def test_two_servers_have_other_secrets() -> None:
     assert len({one.token, one.cookie, other.token, other.cookie}) == 4
     assert min(map(len, (one.token, one.cookie))) >= 40
     assert one.cookie_name != other.cookie_name
+
+
+def test_another_port_of_this_machine_is_not_sent_the_cookie(key: Key) -> None:
+    other = Key(PORT + 1)
+    assert other.path != Key(PORT + 1).path
+    assert len(other.path) > 20
+    jar = httpx.Cookies()
+    cookie = SimpleCookie({key.cookie_name: key.cookie})
+    cookie[key.cookie_name]["path"] = f"{PATH}/"
+    welcome = httpx.Response(
+        200,
+        headers={"set-cookie": cookie.output(header="").strip()},
+        request=httpx.Request("GET", f"{HERE}{PATH}/"),
+    )
+    jar.extract_cookies(welcome)
+    for address, is_sent in (
+        (f"{HERE}{PATH}/api/sources", True),
+        (f"http://127.0.0.1:9999{other.path}/", False),
+        ("http://127.0.0.1:9999/", False),
+    ):
+        request = httpx.Request("GET", address)
+        jar.set_cookie_header(request)
+        assert ("cookie" in request.headers) == is_sent

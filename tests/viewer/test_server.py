@@ -21,14 +21,15 @@ from tests.viewer.serving import SCRIPT, SCRIPTED
 
 PORT = 8766
 HERE = f"http://127.0.0.1:{PORT}"
-LIVE = f"ws://127.0.0.1:{PORT}/api/live"
+PATH = "/secret"
+LIVE = f"ws://127.0.0.1:{PORT}{PATH}/api/live"
 
 
 def client(folder: Path | None, rooms: Rooms | None = None) -> TestClient:
-    key = Key(PORT)
+    key = Key(PORT, path=PATH)
     app = build_app(Library(folder), key, rooms)
     headers = {"cookie": f"{key.cookie_name}={key.cookie}", "origin": HERE}
-    return TestClient(app, base_url=HERE, headers=headers)
+    return TestClient(app, base_url=HERE + PATH, headers=headers)
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.markup import escape
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import ComputingVerb
+from radt.commands.flags import ComputingVerb, styled
 
 if TYPE_CHECKING:
     from radt.analyses.shared import Finding
@@ -57,8 +56,8 @@ class Analysis(ComputingVerb):
         """Write the numbers, and say what was found and where it is."""
         numbers = finding.write()
         values = {"out": str(finding.picture), **finding.to_json()}
-        where = f"[dim]{escape(str(finding.picture))}, {escape(numbers.name)}[/]"
-        self.common.answer(values, escape(finding.verdict), where)
+        where = styled("[dim]{}, {}[/]", finding.picture, numbers.name)
+        self.common.answer(values, finding.verdict, where)
 
 
 @dataclass(frozen=True, kw_only=True)

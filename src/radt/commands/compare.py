@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from radt.commands.flags import Budget, EngineVerb
+from radt.commands.flags import Budget, EngineVerb, styled
 from radt.errors import RunError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class CompareVerb(EngineVerb):
         if not (self.common.quiet or self.common.json):
             from rich.console import Console
 
-            console = Console(stderr=True, highlight=False)
+            console = Console(stderr=True, highlight=False, markup=False)
             console.print(*show_entries(entries), sep="\n")
         ready = ("finished",) if self.table else ("finished", "interrupted", "missing")
         todo = [one for one in entries if one.state in ready]
@@ -115,7 +115,7 @@ class CompareVerb(EngineVerb):
             {"page": str(page), **asdict(news), **compared},
             show_methods(compared),
             *lines,
-            f"[dim]{page}[/]",
+            styled("[dim]{}[/]", page),
         )
         if news.failed:
             told = "\n".join(f"  {name}: {why}" for name, why in news.failed.items())

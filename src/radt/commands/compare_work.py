@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from radt.api import BusyError, alone_in, collect, run
-from radt.commands.flags import Common, duration, plain_columns, say
+from radt.commands.flags import Common, duration, plain_columns, say, styled
 from radt.engine import Engine, LocalEngine
 from radt.errors import RadtError, RunError
 from radt.metrics import decimals
@@ -159,7 +160,7 @@ def time_left(rest: Sequence[Entry], done: float, spent: float) -> str:
     return f"about {duration(factor * sum(one.minutes for one in open_runs))} left"
 
 
-def show_entries(entries: Sequence[Entry]) -> tuple[Table, str]:
+def show_entries(entries: Sequence[Entry]) -> tuple[Table, Text]:
     """Show every run with what is left to do, and sum it up in a line."""
     table = plain_columns(["run", "state"], ["minutes"], "where")
     for one in entries:
@@ -170,7 +171,8 @@ def show_entries(entries: Sequence[Entry]) -> tuple[Table, str]:
     states = Counter(one.state for one in entries)
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     left = duration(60.0 * hours(entries))
-    return table, f"[bold]{len(entries)} runs[/]: {counts}; about {left} to go on two CPU cores"
+    total = "[bold]{} runs[/]: {}; about {} to go on two CPU cores"
+    return table, styled(total, len(entries), counts, left)
 
 
 def show_methods(compared: Mapping[str, Any]) -> Table:
@@ -192,7 +194,7 @@ def show_methods(compared: Mapping[str, Any]) -> Table:
             name,
             str(row["seeds"]),
             f"{row['at_trial']['1']:.{n}f}",
-            f"[bold]{row[score]:.{n}f}[/]",
+            styled("[bold]{}[/]", f"{row[score]:.{n}f}"),
             _interval(row["ci95"], n),
             *(_difference(row["causal_improvement"], n, "not measured") if measured else ()),
             f"{row['improvement']:+.{n}f}",

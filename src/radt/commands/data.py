@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, Suppress, arg
 
-from radt.commands.flags import ComputingVerb, RunWords, Verb, plain_columns
+from radt.commands.flags import ComputingVerb, RunWords, Verb, plain_columns, styled
 from radt.errors import RunError
 
 DatasetName = Annotated[Positional[str], arg(metavar="ENV|DIR")]
@@ -120,7 +120,7 @@ class EncodeVerb(ComputingVerb, RunWords):
         if config.encoder is None:
             raise RunError(f"runs on {config.env} have no encoder; --set encoder={{}} adds one")
         folder = encode_images(config, self.common.quiet, self.common.device)
-        self.common.answer(*described_dataset(folder), f"[dim]{folder}[/]")
+        self.common.answer(*described_dataset(folder), styled("[dim]{}[/]", folder))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,8 @@ class VerifyVerb(Verb):
         finally:
             tracker.finish()
         values = {"folder": str(folder), "files": len(manifest.files), "sha256": manifest.sha256}
-        whole = f"[green]{folder} is whole[/]: {len(manifest.files)} files, {manifest.sha256}"
+        count, found = len(manifest.files), manifest.sha256
+        whole = styled("[green]{} is whole[/]: {} files, {}", folder, count, found)
         self.common.answer(values, whole)
 
 

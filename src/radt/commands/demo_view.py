@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import ComputingVerb, at_least
+from radt.commands.flags import ComputingVerb, at_least, styled
 from radt.errors import RunError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ViewVerb(ComputingVerb):
 
     def _announce(self, address: str) -> None:
         """Say where the page is, also to a file or a pipe before the server ends."""
-        shown = f"[bold]{address}[/]\nserved on this machine only; Ctrl-C ends it"
+        shown = styled("[bold]{}[/]\nserved on this machine only; Ctrl-C ends it", address)
         self.common.answer({"address": address}, shown)
         sys.stdout.flush()
         if self.open:

@@ -14,8 +14,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from radt.commands.data import list_datasets
-from radt.commands.flags import ComputingVerb
+from radt.commands.flags import ComputingVerb, styled
 from radt.errors import RunError
 
 NEEDED = ("radt", "torch", "numpy", "gymnasium", "h5py", "safetensors", "tyro", "rich", "scipy")
@@ -130,20 +132,25 @@ def check_weights() -> str:
     return ", ".join(f"{file.stem} ({load(file).label})" for file in files)
 
 
-def show(values: dict[str, Any]) -> str:
+def show(values: dict[str, Any]) -> Text:
     """Write the findings as lines of text."""
     found = {**values["installed"], **values["extras"]}
-    versions = [f"{name} {number or '[yellow]missing[/]'}" for name, number in found.items()]
+    versions = ", ".join(f"{name} {number or 'missing'}" for name, number in found.items())
     machine = values["machine"]
-    lines = [
-        f"[bold]installed[/]  python {values['python']}, {', '.join(versions)}",
-        f"[bold]machine[/]    {machine['system']}, {machine['cores']} cores "
+    about = (
+        f"{machine['system']}, {machine['cores']} cores "
         f"({machine['threads']} threads), {machine['memory_free_gb']} GB of memory and "
-        f"{machine['disk_free_gb']} GB of disk free, {'with' if machine['cuda'] else 'no'} CUDA",
+        f"{machine['disk_free_gb']} GB of disk free, {'with' if machine['cuda'] else 'no'} CUDA"
+    )
+    lines = [
+        styled("[bold]installed[/]  python {}, {}", values["python"], versions),
+        styled("[bold]machine[/]    {}", about),
     ]
     sets = [f"{row['folder']} ({row['transitions']:,})" for row in values["datasets"]]
-    lines.append(f"[bold]datasets[/]   {', '.join(sets) or 'none; `radt collect` makes them'}")
+    have = ", ".join(sets) or "none; `radt collect` makes them"
+    lines.append(styled("[bold]datasets[/]   {}", have))
     for test in values["tests"]:
-        sign = "[green]works[/] " if test["works"] else "[red]fails[/] "
-        lines.append(f"{sign}     {test['name']}: {test['detail']} ({test['seconds']} s)")
-    return "\n".join(lines)
+        sign = "[green]works[/]" if test["works"] else "[red]fails[/]"
+        told = test["name"], test["detail"], test["seconds"]
+        lines.append(styled(f"{sign}      {{}}: {{}} ({{}} s)", *told))
+    return Text("\n").join(lines)

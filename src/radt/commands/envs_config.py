@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.markup import escape
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import RunWords, Verb, plain_columns
+from radt.commands.flags import RunWords, Verb, plain_columns, styled
 from radt.errors import RunError
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class EnvsVerb(Verb):
             best = "" if row["optimum"] is None else f"{row['optimum']:.2f}"
             words = row["name"], tasks, str(row["horizon"]), row["states"], row["actions"], best
             table.add_row(*words)
-        meaning = "[dim]tasks: to train on + unseen; optimum: mean over the unseen ones[/]"
+        meaning = styled("[dim]tasks: to train on + unseen; optimum: mean over the unseen ones[/]")
         self.common.answer({"envs": rows}, table, meaning)
 
 
@@ -80,7 +79,7 @@ class CheckVerb(Verb):
         table = plain_columns(["check", ""], where="what to do")
         for one in found:
             style = {"failed": "bold red", "warning": "yellow"}.get(one.verdict, "")
-            table.add_row(one.check, one.verdict, escape("\n".join(one.problems)), style=style)
+            table.add_row(one.check, one.verdict, "\n".join(one.problems), style=style)
         failed = [one for one in found if one.verdict == "failed"]
         rows = [
             {"check": one.check, "verdict": one.verdict, "problems": list(one.problems)}
@@ -119,7 +118,7 @@ class ShowVerb(RunWords):
         for path in values:
             changed = sources[path].startswith(("--set", "command line", "file "))
             style = "bold yellow" if changed else ""
-            text = escape(json.dumps(values[path]))
+            text = json.dumps(values[path])
             table.add_row("*" if changed else "", path, text, sources[path], style=style)
         self.common.answer({"config": config.to_json(), "sources": sources}, table)
 
@@ -143,4 +142,4 @@ class DiffVerb(Verb):
         changes = differences(first, second, (f"in {self.first}", f"in {self.second}"))
         files = [str(config_file(path)) for path in (self.first, self.second)]
         values = {"files": files, "differences": changes}
-        self.common.answer(values, escape("\n".join(changes) or "no difference"))
+        self.common.answer(values, "\n".join(changes) or "no difference")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import EngineVerb, at_least, say
+from radt.commands.flags import EngineVerb, at_least, say, styled
 from radt.errors import RunError
 from radt.registry import UnknownNameError
 
@@ -193,10 +193,10 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
     told = row_in_words(row, split), returns_tables([row]), controls_text([row])
     there = ", ".join(name for name in FILES if (place / name).exists())
     return [
-        f"[bold]{titled(title, [record])}[/]",
+        styled("[bold]{}[/]", titled(title, [record])),
         f"returns by trial  {sparkline(row.returns.mean(axis=(0, 1)).tolist())}\n",
         Markdown("\n\n".join(told)),
-        f"[dim]{place}: {there}[/]" if place.is_dir() else f"[dim]{place}[/]",
+        styled("[dim]{}[/]", f"{place}: {there}" if place.is_dir() else place),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -17,12 +18,14 @@ from radt.errors import RunError
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
     from radt.config import Layer, RunConfig
     from radt.engine import Engine
 
 Budget = Literal["smoke", "laptop", "paper"]
 WIDE = 160
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # characters that a terminal obeys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +45,9 @@ class Voice:
             return
         from rich.console import Console
 
-        console = Console(highlight=False)
+        console = Console(highlight=False, markup=False)  # names are text, see `styled`
         if not console.is_terminal:
-            console = Console(highlight=False, width=WIDE)  # nothing is cut in a file or a pipe
+            console = Console(highlight=False, markup=False, width=WIDE)  # nothing is cut in a file
         for item in shown:
             console.print(item)
 
@@ -209,19 +212,24 @@ def duration(minutes: float) -> str:
     return f"{minutes:.1f} minutes"
 
 
+def styled(template: str, *values: object) -> Text:
+    """Fill the places `{}` of a text with marks such as [bold]; values stay text."""
+    from rich.markup import escape
+    from rich.text import Text
+
+    return Text.from_markup(template.format(*(escape(str(value)) for value in values)))
+
+
 def say(text: str, style: str = "") -> None:
-    """Print a line to stderr, coloured where that is a terminal."""
+    """Print a line to stderr, coloured where that is a terminal; nothing in it acts on one."""
     from rich.console import Console
 
+    text = CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
     Console(stderr=True, highlight=False, soft_wrap=True).print(text, style=style, markup=False)
 
 
 def read_values(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file."""
-    try:
-        values = json_text.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {path} as JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise RunError(f"{path} must hold one JSON object")
-    return values
+    from radt.decode import read_json
+
+    return read_json(path, dict[str, Any], "give a file with one JSON object", RunError)

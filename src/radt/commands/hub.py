@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Verb
+from radt.commands.flags import Verb, styled
 
 Repo = Annotated[Positional[str], arg(metavar="REPO")]
 
@@ -42,7 +42,7 @@ class PushVerb(Verb):
         size = sum(contents.sizes.values())
         self.common.answer(
             {"repo": self.repo, "kind": contents.kind, "files": contents.sizes, "bytes": size},
-            f"pushed the {contents.kind} [bold]{folder}[/] to [bold]{self.repo}[/]: "
+            styled("pushed the {} [bold]{}[/] to [bold]{}[/]", contents.kind, folder, self.repo),
             f"{len(contents.files)} files, {size / 1e6:.1f} MB",
         )
 
@@ -74,4 +74,4 @@ class PullVerb(Verb):
         look = f"radt data info {out}" if is_dataset else f"radt evaluate {out}"
         kind = "dataset" if is_dataset else "run"
         values = {"repo": self.repo, "kind": kind, "out": str(out)}
-        self.common.answer(values, f"pulled: [bold]{out}[/]\nnext:   {look}")
+        self.common.answer(values, styled("pulled: [bold]{}[/]\nnext:   {}", out, look))

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from radt.commands.data import find_dataset
-from radt.commands.flags import Common, Verb
+from radt.commands.flags import Common, Verb, styled
 from radt.errors import RunError
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from radt.memory.entries import Entries
     from radt.memory.identity import Identity
     from radt.spaces import TaskSpaces
@@ -40,7 +42,7 @@ class MemoryVerb(Verb):
     folder: Annotated[Positional[Path], arg(metavar="DIR")]
     """The memory's folder; postgres:NAME for info, verify, export and import."""
 
-    def tell(self, values: Mapping[str, Any], said: str) -> None:
+    def tell(self, values: Mapping[str, Any], said: str | Text) -> None:
         self.common.answer({"folder": str(self.folder), **values}, said)
 
     def refuse_server(self, why: str) -> None:
@@ -120,7 +122,8 @@ class MemoryVerifyVerb(MemoryVerb):
         name = server_name(self.folder)
         found = verify(self.folder) if name is None else verify_server(name)
         if found.is_sound:
-            self.tell(asdict(found), f"[green]{self.folder} is whole[/]: {found.whole} entries")
+            whole = styled("[green]{} is whole[/]: {} entries", self.folder, found.whole)
+            self.tell(asdict(found), whole)
             return
         lost = f"{len(found.lost)} entries are lost or damaged: {some(found.lost)}"
         problems = "; ".join([*([lost] if found.lost else []), *found.problems[:5]])
@@ -149,7 +152,7 @@ class MemoryRepairVerb(MemoryVerb):
             lost += [f"the last {done.missing_writes} writes are lost with all that was in them"]
         told = ", ".join([f"{done.kept} entries are saved", *(lost or ["none is lost"])])
         said = f"{told}; the damaged files are in {done.aside}"
-        whole = f"[green]{self.folder} is whole[/]: nothing to repair"
+        whole = styled("[green]{} is whole[/]: nothing to repair", self.folder)
         self.tell(asdict(done), said if done.aside else whole)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Verb
+from radt.commands.flags import Verb, styled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,5 +41,6 @@ class ReportVerb(Verb):
         path = write_joined(self.folders, self.out or usual / REPORT)
         size = path.stat().st_size
         self.common.answer(
-            {"out": str(path), "bytes": size}, f"[bold]{path}[/], {size / 1000:.0f} KB"
+            {"out": str(path), "bytes": size},
+            styled("[bold]{}[/], {} KB", path, round(size / 1000)),
         )

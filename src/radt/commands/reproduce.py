@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Budget, EngineVerb, at_least
+from radt.commands.flags import Budget, EngineVerb, at_least, styled
 from radt.errors import RunError
 from radt.registry import UnknownNameError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from radt.commands.reproduce_work import Choice
     from radt.experiments import Experiment
     from radt.experiments.reproduce import Where
@@ -114,15 +116,15 @@ class ReproduceVerb(EngineVerb):
         """Say what came of each claim; where runs have failed, say so last."""
         from radt.experiments.reproduce import PAGE
 
-        lines = []
+        lines: list[RenderableType] = []
         for result in results:
-            lines.append(f"[bold]{result['entry']}[/]: {len(result['rows'])} rows")
+            lines.append(styled("[bold]{}[/]: {} rows", result["entry"], len(result["rows"])))
             lines += [
-                f"  {claim}: [bold]{told['word']}[/]; {told['why']}"
+                styled("  {}: [bold]{}[/]; {}", claim, told["word"], told["why"])
                 for claim, told in result["claims"].items()
             ]
             lines += [f"  {name}: {told}" for name, told in result["findings"].items()]
-            lines.append(f"  [dim]{where.results / result['entry'] / PAGE}[/]")
+            lines.append(styled("  [dim]{}[/]", where.results / result["entry"] / PAGE))
         values = results[0] if self.name != ALL else {"results": results}
         self.common.answer(values, *lines)
         if failed:

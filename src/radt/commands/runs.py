@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Suppress, arg
 
-from radt.commands.flags import ComputingVerb, EngineVerb, RunWords, duration, plain_columns, say
+from radt.commands.flags import (
+    ComputingVerb,
+    EngineVerb,
+    RunWords,
+    duration,
+    plain_columns,
+    say,
+    styled,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -146,7 +154,7 @@ class CollectVerb(EngineVerb, RunWords):
         config, _ = self.compose()
         with self.opened() as engine:
             folder = collect(config, self.common.workers, self.common.quiet, engine)
-        self.common.answer(*described_dataset(folder), f"[dim]{folder}[/]")
+        self.common.answer(*described_dataset(folder), styled("[dim]{}[/]", folder))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,5 +177,5 @@ class TrainVerb(Tracked):
         path = train(config, out, common.quiet, sinks, common.threads, common.device)
         if not current_group().is_rank_zero:
             return
-        shown = f"trained: [bold]{path}[/]\nnext:    radt evaluate {out}"
+        shown = styled("trained: [bold]{}[/]\nnext:    radt evaluate {}", path, out)
         self.common.answer({"out": str(out), "checkpoint": str(path)}, shown)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from radt.decode import decode
+from radt.decode import decode, parse_json
 from radt.errors import RadtError
 from radt.files import atomic_write
 from radt.old_names import old_value, with_old_names
@@ -185,12 +185,12 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError(f"it is larger than {MAX_MANIFEST_BYTES} bytes")
-        content = json.loads(path.read_text("utf-8"), object_pairs_hook=_unique, parse_constant=_no)
+        content = parse_json(path.read_bytes())
         _check_keys(content)
         if content.pop(SEAL, None) not in (None, json_seal(content)):  # older ones have none
             raise ValueError("it was damaged or edited after it was written (its sha256 differs)")
         return decode(Manifest, content, "manifest")
-    except (OSError, ValueError, RecursionError) as error:
+    except ValueError as error:
         raise unusable(path, f"not a valid manifest: {error}") from error
 
 
@@ -199,16 +199,6 @@ def _to_json(manifest: Manifest) -> str:
     if not manifest.plugins:
         del content["plugins"]  # as before there were any
     return json.dumps(content, sort_keys=True, allow_nan=False)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("the same key is given twice")
-    return dict(pairs)
-
-
-def _no(constant: str) -> None:
-    raise ValueError(f"{constant} is not a number here")
 
 
 def _check_keys(content: Any) -> None:

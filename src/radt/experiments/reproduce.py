@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from radt.config import Budget, RunConfig
+from radt.decode import DecodeError, read_json
 from radt.errors import RunError
 from radt.experiments.experiment import (
     WORDS,
@@ -30,7 +31,7 @@ from radt.experiments.tuning import TUNE, is_among, rows_tried, tries_of, tries_
 from radt.experiments.weights import find_weights
 from radt.files import atomic_write
 from radt.plots.curves import icl_pictures
-from radt.plots.records import read_record
+from radt.plots.icl_json import read_record
 from radt.runs.compare import Comparison, Entry, entry, hours, to_collect
 from radt.runs.run import RESULT
 from radt.variants import Variant
@@ -231,7 +232,7 @@ def result_of(experiment: Experiment, where: Where) -> dict[str, Any]:
     if measurement is not None:
         for answer in answers_of(experiment, where):
             if answer.file.exists():
-                content = json.loads(answer.file.read_text(encoding="utf-8"))
+                content: Any = read_json(answer.file, object, "delete it and reproduce again")
                 rows += [
                     {**row, "wall_minutes": answer.wall_minutes}
                     for row in measurement.rows(content)
@@ -300,8 +301,8 @@ def draw(experiment: Experiment, where: Where, rows: Sequence[Row]) -> None:
 def written(file: Path) -> dict[str, Any]:
     """Read a result that was written before; nothing where there is none that can be read."""
     try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # it is made anew from the records
+        return read_json(file, dict[str, Any], "")
+    except (OSError, DecodeError):  # it is made anew from the records
         return {}
 
 

@@ -19,6 +19,7 @@ from radt.config import RunConfig
 from radt.errors import RadtError
 from radt.experiments.experiment import Experiment, Row, Study, add
 from radt.experiments.rows import rule_of, scored
+from radt.files import open_own
 from radt.metrics import late_score
 from radt.plots.records import Record, label_of, success_above
 from radt.runs.compare import any_config
@@ -122,9 +123,8 @@ def note_try(results: Path, record: Record) -> dict[str, Any]:
         **{place: {**own, **part} for place, part in record.get("variants", {}).items()},
     }
     told = [_line(record, place, part) for place, part in places.items()]
-    results.mkdir(parents=True, exist_ok=True)
-    with (results / LOG).open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(line) + "\n" for line in told)
+    with open_own(results / LOG) as file:
+        file.writelines(f"{json.dumps(line)}\n".encode() for line in told)
     return told[0]
 
 

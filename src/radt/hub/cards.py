@@ -11,7 +11,7 @@ from typing import Any
 from radt.data import Dataset, Manifest, card, render
 from radt.decode import leaves
 from radt.hub.repository import LOCAL, HubError, Listing
-from radt.plots.records import read_record
+from radt.plots.icl_json import read_record
 from radt.plots.report import config_parts, data_text, summary
 from radt.plots.source import data_facts
 from radt.plots.tables import plain_table

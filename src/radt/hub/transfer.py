@@ -8,12 +8,13 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from radt.checkpoint import read_tensors
 from radt.data import home, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.data.store import open_task
-from radt.decode import decode
+from radt.decode import decode, parse_json, read_json
 from radt.hub.cards import write_card
 from radt.hub.repository import (
     CARD,
@@ -28,7 +29,8 @@ from radt.hub.repository import (
     belongs,
     open_repository,
 )
-from radt.plots.records import DATA, read_record
+from radt.plots.icl_json import read_record
+from radt.plots.records import DATA
 from radt.runs.run import CHECKPOINT, RESULT
 from radt.version import code_version
 
@@ -96,8 +98,8 @@ def _ask_contents(repository: Repository, address: str) -> Listing:
     with TemporaryDirectory() as scratch:
         text = repository.fetch(CONTENTS, Path(scratch)).read_bytes()
     try:
-        contents = decode(Listing, json.loads(text), CONTENTS)
-    except (ValueError, RecursionError) as error:
+        contents = decode(Listing, parse_json(text), CONTENTS)
+    except ValueError as error:
         raise HubError(f"{address} is no repository of radt: {error}") from error
     _check_kind(repository, contents, address)
     refuse_unexpected(set(held) - BESIDE - set(contents.sizes), address)
@@ -165,7 +167,4 @@ def check_folder(folder: Path, kind: Kind) -> None:
         return
     read_tensors(folder / CHECKPOINT)
     for path in sorted(folder.glob("*.json")):
-        try:
-            json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise HubError(f"{path} is no JSON ({error})") from error
+        read_json(path, dict[str, Any], "ask for it to be pushed again", HubError)

@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from radt.config import NAMES, from_json
-from radt.decode import leaves
+from radt.decode import leaves, read_json
 from radt.files import atomic_write
 from radt.methods import METHODS
 from radt.plots.curves import icl_pictures
 from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
+from radt.plots.icl_json import read_record
 from radt.plots.learning import LEARNING, has_learning, learning_picture
 from radt.plots.records import (
     DATA,
     Record,
+    RecordError,
     acts_by_rule,
     by_label,
     learns,
-    read_record,
     titled,
     trained_on,
     variants,
@@ -73,7 +74,7 @@ def write_equal_time_alone(folder: Path) -> Path:
     it says which.
     """
     told = {
-        file: json.loads(file.read_text(encoding="utf-8"))
+        file: read_json(file, dict[str, Any], "compare again", RecordError)
         for file in folder.glob(f"wall-*min/{NAME}.json")
     }
     most = max(told, key=lambda file: (len(told[file]["methods"]), _minutes(file.parent)))

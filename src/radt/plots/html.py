@@ -56,6 +56,11 @@ def table_head(titles: Sequence[str]) -> str:
     return f"| {' | '.join(titles)} |\n| {' | '.join(rule)} |"
 
 
+def as_text(value: object) -> str:
+    """Write what somebody else has called something so that it means nothing in Markdown."""
+    return re.sub(r"([\\`<>\[\]|!])", r"\\\1", " ".join(str(value).split()))
+
+
 def fixed(value: float | None, digits: int, sign: str = "") -> str:
     """Write a number with so many decimals."""
     return "-" if value is None else f"{value:{sign}.{digits}f}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from radt.decode import decode, read_json
 from radt.plots.comparison import NAME, comparison_section, comparison_text, run_of
 from radt.plots.html import Section, write_html
-from radt.plots.records import Record, RecordError, check_comparable, read_record
+from radt.plots.icl_json import read_record
+from radt.plots.records import Record, RecordError, check_comparable
 from radt.plots.report import run_section
 from radt.plots.tables import method_table
 from radt.runs.run import RESULT
@@ -37,8 +39,8 @@ class RunGroup:
         file = None if self.folder is None else self.folder / f"{NAME}.json"
         if file is None or not file.exists():
             return None
-        minutes = json.loads(file.read_text(encoding="utf-8")).get("wall_minutes")
-        return None if minutes is None else float(minutes)
+        minutes = read_json(file, dict[str, Any], "compare again", RecordError).get("wall_minutes")
+        return decode(float, minutes, f"{file}: wall_minutes") if minutes is not None else None
 
     def section(self, full: bool) -> Section:
         """Show one run with all there is about it, or several compared."""

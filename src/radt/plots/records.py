@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,6 @@ LEARNED_TASKS = "tasks that were learned from"
 UNSEEN = "unseen tasks"
 KINDS = {"final": UNSEEN, "eval": UNSEEN, "tune": "validation tasks", "train": LEARNED_TASKS}
 DATA = "dataset.json"  # what is known of a run's data, beside its record
-NEEDED = ("env", "method", "seed", "split", "tasks", "returns", "optimum", "wall_seconds")
 
 
 class RecordError(RadtError, ValueError):
@@ -90,33 +87,6 @@ class Outcome:
     def of_seeds(self, seeds: Sequence[int]) -> NDArray[np.float64]:
         """Take the returns of some seeds, in the order given."""
         return self.returns[[self.seeds.index(seed) for seed in seeds]]
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """Read one `icl.json`, and the hash of its data, which lies beside it."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RecordError(f"there is no result at {path}; make it with `radt evaluate`") from None
-    except ValueError as error:
-        raise RecordError(f"{path} is no JSON ({error}); delete it and evaluate again") from error
-    missing = [name for name in NEEDED if not isinstance(record, dict) or name not in record]
-    if missing:
-        raise RecordError(
-            f"{path} is no result of an evaluation: it lacks {', '.join(missing)}; give the "
-            "icl.json of a run"
-        )
-    facts = path.with_name(DATA)
-    if facts.exists():
-        record["data_sha256"] = _data_sha256(facts)
-    return dict(record)
-
-
-def _data_sha256(facts: Path) -> str:
-    try:
-        return str(json.loads(facts.read_text(encoding="utf-8"))["card"]["sha256"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise RecordError(f"{facts} does not say which data were learned from: {error!r}") from None
 
 
 def outcomes(records: Sequence[Record], variant: str | None = None) -> list[Outcome]:

@@ -17,13 +17,13 @@ from radt.methods import METHODS
 from radt.metrics import late_score
 from radt.plots.curves import icl_pictures
 from radt.plots.episodes import trials_gif
-from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
+from radt.plots.html import REPORT, Section, as_text, fill_markdown, to_html, write_html, write_page
+from radt.plots.icl_json import read_record
 from radt.plots.records import (
     Record,
     acts_by_rule,
     digits_of,
     label_of,
-    read_record,
     rule_in_words,
     titled,
 )
@@ -71,7 +71,7 @@ def summary(record: Record, run: Run, with_pictures: bool = True) -> str:
         words=row_in_words(rows[0], str(record["split"])),
         pictures=list(icl_pictures([record], CURVE)) if with_pictures else [],
         tables=markdown(rows),
-        film=GIF if with_pictures and (run.out / GIF).exists() else None,
+        film=GIF if with_pictures and film_of(run) else None,
         task=task,
         about=run.suite.describe(task),
         **making(record, run),
@@ -95,11 +95,11 @@ def making(record: Record, run: Run | None) -> dict[str, Any]:
 
 def run_section(record: Record, run: Run, full: bool = True) -> Section:
     """Show a run: its summary with pictures, a film if `full`, its data, and every value."""
-    facts, film = data_facts(run.config, run.out), run.out / GIF
+    facts, film = data_facts(run.config, run.out), film_of(run)
     pictures: dict[str, Picture | Path] = {
         **icl_pictures([record], CURVE),
         **data_pictures(facts),
-        **({GIF: film} if full and film.exists() else {}),
+        **({GIF: film} if full and film else {}),
     }
     text = "\n\n".join([summary(record, run), data_text(run.config, facts)])
     values = to_html("\n\n".join(config_parts(run.config)))
@@ -127,6 +127,12 @@ def median_task(record: Record) -> int:
     """Choose the task to show: the one whose score is the median, not the best."""
     scores = late_score(np.array(record["returns"]))  # [task]
     return int(record["tasks"][int(np.argsort(scores, kind="stable")[(len(scores) - 1) // 2])])
+
+
+def film_of(run: Run) -> Path | None:
+    """Return the GIF that lies in a run's folder; a link may lead to anything."""
+    film = run.out / GIF
+    return film if film.is_file() and not film.is_symlink() else None
 
 
 def film_once(run: Run, task: int, path: Path) -> bool:
@@ -173,7 +179,8 @@ def provenance(record: Record) -> str:
         "action rule": rule_in_words(record, record),
         "machine": _pairs(record.get("machine", {})),
     }
-    return "\n".join(f"- {name}: {fact}" for name, fact in facts.items() if fact not in (None, ""))
+    known = {name: fact for name, fact in facts.items() if fact not in (None, "")}
+    return "\n".join(f"- {name}: {as_text(fact)}" for name, fact in known.items())
 
 
 def command(config: RunConfig, out: Path) -> str:

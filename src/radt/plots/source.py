@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from radt.config import RunConfig
 from radt.data import DataError, Dataset, DatasetCard, Manifest, card
 from radt.data.manifest import MANIFEST
-from radt.decode import DecodeError, decode
+from radt.decode import read_json
 from radt.envs.suite import SUITES
 from radt.files import atomic_write
 from radt.methods import METHODS
@@ -180,10 +180,7 @@ def data_facts(config: RunConfig, folder: Path) -> DataFacts | None:
     if not METHODS[config.method].learns:
         return None
     if file.exists():
-        try:
-            return decode(DataFacts, json.loads(file.read_text(encoding="utf-8")), str(file))
-        except ValueError as error:
-            raise DecodeError(f"{error}; delete {file}, and it is measured again") from error
+        return read_json(file, DataFacts, "delete it, and it is measured again")
     return facts_of(Dataset.open(source)) if (source / MANIFEST).is_file() else None
 
 

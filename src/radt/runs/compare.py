@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from radt.config import Budget, Layer, RunConfig, compose, from_json, overrides
 from radt.data import Dataset
-from radt.decode import decode
+from radt.decode import decode, read_json
 from radt.envs.suite import SUITES
 from radt.errors import RunError
 from radt.files import atomic_write
@@ -235,7 +235,7 @@ def publish_run(out: Path, folder: Path) -> None:
         if (seed / RESULT).exists() and not same:
             shutil.rmtree(seed)
     for pattern in KEPT:
-        for file in sorted(out.glob(pattern)):
+        for file in sorted(path for path in out.glob(pattern) if not path.is_symlink()):
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / file.name)
     weights = out / CHECKPOINT
@@ -258,7 +258,8 @@ def read_config(place: Path) -> RunConfig:
     """Read the config of a run or of a record, of this version or an older one."""
     file = config_file(place)
     try:
-        return any_config(json.loads(file.read_text(encoding="utf-8")), str(file))
+        values = read_json(file, dict[str, Any], "give the folder of a run")
+        return any_config(values, str(file))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"cannot read {file} as the config of a run: {error}") from error
 
@@ -336,7 +337,7 @@ def read_pace(file: Path, config: dict[str, Any]) -> Pace | None:
     """Read a pace; None where there is none of this config."""
     if not file.exists():
         return None
-    content = json.loads(file.read_text())
+    content = read_json(file, dict[str, Any], "delete it, and the pace is measured again")
     timed = any_config(content["config"], str(file)).to_json()  # with options that came later
     if outcome_values(timed) != outcome_values(config):
         return None

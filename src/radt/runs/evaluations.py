@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from radt.action_rules import ActionRule
+from radt.decode import DecodeError, read_json
 from radt.files import atomic_write, sha256
 from radt.icl import Observer
 from radt.memory.demonstrations import can_demonstrate
@@ -30,6 +32,12 @@ MAIN, ERASED = "main", "erased"
 
 
 @dataclass(frozen=True)
+class _Kept:
+    stamp: str
+    part: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Parts:
     """A folder of finished parts of one record."""
 
@@ -39,10 +47,10 @@ class Parts:
     def get(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a part that is there, or make and keep it."""
         file = self.folder / f"{name}.json"
-        if file.exists():
-            kept = json.loads(file.read_text(encoding="utf-8"))
-            if kept["stamp"] == self.stamp:
-                return dict(kept["part"])
+        with suppress(FileNotFoundError, DecodeError):  # a damaged one is made again
+            kept = read_json(file, _Kept, "")
+            if kept.stamp == self.stamp:
+                return kept.part
         part = make()
         atomic_write(file, (json.dumps({"stamp": self.stamp, "part": part}) + "\n").encode())
         return part

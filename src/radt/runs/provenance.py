@@ -11,9 +11,10 @@ import os
 import platform
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -24,15 +25,24 @@ import torch
 from radt.costs import measure_cost
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
-from radt.decode import decode
+from radt.decode import DecodeError, decode, read_json
+from radt.errors import RadtWarning
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
 from radt.runs.run import Run, training_folder
+from radt.variants import PLAIN
 
 BEAT = 5.0  # seconds between two times that a running phase is written down
 LOG = "log.jsonl"
 PLACE = ("time", "phase", "step")  # of a line of a log; the rest are its values
 Line = Mapping[str, Any]  # one line of a log
+
+
+@dataclass(frozen=True)
+class _Place:
+    time: float
+    phase: str
+    step: int
 
 
 def machine() -> dict[str, Any]:
@@ -63,7 +73,7 @@ class Stopwatch:
         self.file = file
         self.seconds: dict[str, float] = {}
         if file is not None and file.exists():
-            self.seconds = decode(dict[str, float], json.loads(file.read_text()), str(file))
+            self.seconds = _seconds(file)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -88,6 +98,18 @@ class Stopwatch:
             over.set()
             beating.join()
             count()
+
+
+def _seconds(file: Path) -> dict[str, float]:
+    """Read what was counted before; a damaged count must not keep a run from going on."""
+    try:
+        known = read_json(file, dict[str, float], "time is counted anew from here")
+        if not all(PLAIN.fullmatch(phase) and spent >= 0 for phase, spent in known.items()):
+            raise DecodeError(f"{file} counts no seconds; time is counted anew from here")
+        return known
+    except DecodeError as error:
+        warnings.warn(str(error), RadtWarning, stacklevel=2)
+        return {}
 
 
 def measured(run: Run, method: Method) -> dict[str, Any]:
@@ -116,10 +138,32 @@ def cost(run: Run, method: Method) -> dict[str, Any] | None:
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """Read a run's log, but for a last line that a killed writer left half."""
+    """Read a run's log, but for lines that are damaged or that a killed writer left half."""
     file = folder / LOG
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+    found, damaged = [], 0
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        if line.endswith(b"}"):
+            try:
+                found.append(_line(line))
+            except (ValueError, RecursionError):
+                damaged += 1
+    if damaged:
+        warnings.warn(
+            f"{damaged} lines of {file} are damaged and left out of tables; the run is not",
+            RadtWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _line(text: bytes) -> dict[str, Any]:
+    """Read a line of a log: when, where, and numbers, which a run that diverges has lost."""
+    said = decode(dict[str, Any], json.loads(text))
+    decode(_Place, {name: said[name] for name in PLACE if name in said})
+    for name, value in said.items():
+        if name != "phase" and not (value is None or isinstance(value, int | float)):
+            raise DecodeError(f"{name}: expected a number")
+    return said
 
 
 def updates_per_second(lines: Iterable[Line], phase: str = "train") -> float | None:

@@ -22,7 +22,7 @@ from radt.config import FOLDS, PLUGINS, TRAINING_TASKS, RunConfig, from_json
 from radt.data import Dataset, dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.data.stats import best_return
-from radt.decode import differences
+from radt.decode import decode, differences, read_json
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
 from radt.envs.suite import SUITES, TaskSuite, splits_of, task_targets_of, twins_of
@@ -42,6 +42,8 @@ from radt.version import code_version
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
 THREADS = "choices.json"  # an old name: once it held more
+MOST_THREADS = 4096
+THREADS_LOST = "delete it, and the run goes on with the threads that are asked for now"
 FURTHER = ("rules", "controls", "also_on")  # what else the weights are evaluated under
 INTERVALS = ("evaluate_every", "log_every", "save_every")
 
@@ -84,8 +86,10 @@ def keep_threads(run: Run) -> int:
     """Compute with as many threads as the run began with: sums depend on how many share them."""
     file = run.out / THREADS
     if file.exists():
-        begun = json.loads(file.read_text())
-        threads = int(begun["threads"])
+        begun = read_json(file, dict[str, Any], THREADS_LOST, RunError)
+        threads = begun.get("threads")
+        if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+            raise RunError(f"{file} is damaged (threads: {threads!r}); {THREADS_LOST}")
         if begun.get("compiled") or begun.get("precision", "float32") != "float32":
             raise RunError(
                 f"{run.out} was begun by an older radt that compiled or rounded its loss; choose "
@@ -118,7 +122,7 @@ def claim(run: Run) -> None:
                 + "\n  ".join(changes)
                 + "\nChoose another --out, or give the same options to go on with that run."
             )
-        _notice_other_plugins(run, json.loads(file.read_text()).get(PLUGINS, {}))
+        _notice_other_plugins(run, _read_values(file).get(PLUGINS, {}))
         if before == run.config or (run.out / RESULT).exists():
             return  # otherwise it goes on with other intervals, and says so
     plugins = plugins_behind(run.config.names)
@@ -194,11 +198,17 @@ def _tested_on_data(config: RunConfig) -> bool:
 
 def _read_config(file: Path) -> RunConfig:
     try:
-        return from_json(json.loads(file.read_text()), where=str(file))
+        return from_json(_read_values(file), where=str(file))
     except (ValueError, KeyError) as error:
         raise RunError(
             f"{file} is not the config of a run of this version ({error}); choose another --out"
         ) from error
+
+
+def _read_values(file: Path) -> dict[str, Any]:
+    values = read_json(file, dict[str, Any], "choose another --out", RunError)
+    decode(dict[str, str], values.get(PLUGINS, {}), f"{file}: {PLUGINS}")
+    return values
 
 
 def collect(

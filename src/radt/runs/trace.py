@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from radt.agent import Agent
 from radt.errors import RadtError
+from radt.files import naming, open_own
 from radt.old_names import translated
 from radt.runs.step_recorder import RecordedSteps, StepRecorder
 from radt.trajectory import Verdict
@@ -42,8 +43,8 @@ class Trace:
     """Writes down what every slot of an agent does, trial by trial."""
 
     def __init__(self, path: Path, env: str = "", method: str = "", most: int = MOST_STEPS) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("wb")
+        self._path, self._file = path, open_own(path, flags=0)
+        self._file.truncate(0)
         self.env, self.method, self.most, self.written = env, method, most, 0
         self._recorder: StepRecorder | None = None
         self._cut: str | None = None
@@ -65,7 +66,8 @@ class Trace:
                 self._finish(self._recorder, slot)
             self._recorder.__exit__()
             self._write({"end": self._cut})
-        self._file.close()
+        with naming(self._path):
+            self._file.close()
 
     def _finish(self, recorder: StepRecorder, slot: int) -> None:
         part = recorder.take(slot)
@@ -80,7 +82,8 @@ class Trace:
     def _write(self, line: dict[str, Any]) -> None:
         said = json.dumps(line, allow_nan=False).encode()[:-1]
         sealed = said + f', "seal": "{line_seal(self._file.tell(), said)}"}}\n'.encode()
-        self._file.write(sealed)
+        with naming(self._path):
+            self._file.write(sealed)
 
 
 def line_seal(offset: int, said: bytes) -> str:

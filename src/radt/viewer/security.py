@@ -2,7 +2,8 @@
 
 Any page in the user's browser can send requests to 127.0.0.1, and a name of an attacker's can be
 made to point there. So every request must name our host, come from our own origin if it names one,
-and carry a cookie that only the address with the secret token is exchanged for.
+and carry a cookie that only the address with the secret token is exchanged for. Browsers send the
+cookies of a host to all of its ports, but only below their path: ours is a secret, too.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ HEADERS = {
 }
 WELCOME = """<!doctype html>
 <title>radt view</title>
-<script src="/static/enter.js"></script>
-<p><a href="/">Go on to the page</a></p>
+<script src="static/enter.js"></script>
+<p><a href="./">Go on to the page</a></p>
 """
 LOCKED = "This page needs its key: open the address that `radt view` printed in the terminal.\n"
 
@@ -44,11 +45,12 @@ class Key:
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    path: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(16)}")  # of all we serve
 
     @property
     def address(self) -> str:
         """The address that a user opens."""
-        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+        return f"http://127.0.0.1:{self.port}{self.path}/?token={self.token}"
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -97,8 +99,8 @@ class Guard:
 
     def _entrance(self, connection: HTTPConnection) -> Response | None:
         """Exchange the token for the cookie, and refuse whoever has neither."""
-        asks_to_enter = connection.url.path == "/" and "token" in connection.query_params
-        if asks_to_enter and _is_secret(connection.query_params.get("token"), self.key.token):
+        door, token = f"{self.key.path}/", connection.query_params.get("token")
+        if connection.url.path == door and _is_secret(token, self.key.token):
             return self._welcome()
         if _is_secret(connection.cookies.get(self.key.cookie_name), self.key.cookie):
             return None
@@ -111,7 +113,11 @@ class Guard:
         """
         response = HTMLResponse(WELCOME)
         response.set_cookie(
-            self.key.cookie_name, self.key.cookie, httponly=True, samesite="strict", path="/"
+            self.key.cookie_name,
+            self.key.cookie,
+            httponly=True,
+            samesite="strict",
+            path=f"{self.key.path}/",
         )
         return response
 

@@ -19,11 +19,12 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from radt.viewer.connections import BoundedProtocol, bound_logs
 from radt.viewer.conversation import Conversation
 from radt.viewer.library import Library, open_trace, open_trial
 from radt.viewer.security import Guard, Key
@@ -134,17 +135,23 @@ class Site:
 def build_app(library: Library, key: Key, rooms: Rooms | None = None) -> Starlette:
     """Build the application that serves one library behind one key."""
     site = Site(library, rooms or Rooms())
-    return Starlette(routes=site.routes(), middleware=[Middleware(Guard, key=key)])
+    rooted = Mount(key.path, routes=site.routes())
+    return Starlette(routes=[rooted], middleware=[Middleware(Guard, key=key)])
 
 
 async def _answer(work: Callable[[], Any]) -> Response:
     """Do some work beside the event loop and send what comes of it, or why nothing does."""
     try:
-        return JSONResponse(await run_in_threadpool(work))
+        return _json(await run_in_threadpool(work))
     except KeyError as error:
-        return JSONResponse({"message": str(error)}, 404)
+        return _json({"message": str(error)}, 404)
     except (ValueError, OSError) as error:
-        return JSONResponse({"message": str(error)}, 422)
+        return _json({"message": str(error)}, 422)
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    """Send JSON in ASCII: names of files need not be UTF-8."""
+    return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")
 
 
 def listen(port: int) -> socket.socket:
@@ -160,16 +167,23 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-def serve(library: Library, listener: socket.socket, announce: Callable[[str], None]) -> None:
-    """Serve a library until interrupted, and say under which address."""
-    key = Key(listener.getsockname()[1])
-    config = uvicorn.Config(
-        build_app(library, key),
+def configured(app: Starlette) -> uvicorn.Config:
+    """Say how an application is served: to few at once, and without believing proxies."""
+    return uvicorn.Config(
+        app,
+        http=BoundedProtocol,
         log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
         ws_max_size=LONGEST_QUESTION,
     )
+
+
+def serve(library: Library, listener: socket.socket, announce: Callable[[str], None]) -> None:
+    """Serve a library until interrupted, and say under which address."""
+    key = Key(listener.getsockname()[1])
+    server = uvicorn.Server(configured(build_app(library, key)))
+    bound_logs()
     announce(key.address)
-    uvicorn.Server(config).run(sockets=[listener])
+    server.run(sockets=[listener])

@@ -59,7 +59,7 @@ function calm() {
 }
 
 async function listSources() {
-  const sources = await read("/api/sources");
+  const sources = await read("api/sources");
   const live = sources.filter((source) => source.live);
   const options = live.map((source) => [`live ${source.id}`, source.name, "Live"]);
   for (const source of sources) {

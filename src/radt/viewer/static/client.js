@@ -20,7 +20,7 @@ export class Live {
   constructor(onLost) {
     this.waiting = [];
     this.closed = false;
-    this.socket = new WebSocket(`ws://${location.host}/api/live`);
+    this.socket = new WebSocket(new URL("api/live", location.href.replace(/^http/, "ws")).href);
     this.opened = new Promise((resolve, reject) => {
       this.socket.addEventListener("open", resolve);
       this.socket.addEventListener("close", () => reject(new Error("closed")));

@@ -69,7 +69,7 @@ function chosenSeed() {
 
 export class TraceMode {
   constructor(source, number) {
-    this.path = `/api/sources/${encodeURIComponent(source)}/traces/${number}`;
+    this.path = `api/sources/${encodeURIComponent(source)}/traces/${number}`;
     this.history = new History();
     this.loading = new Map();
     this.over = false;
