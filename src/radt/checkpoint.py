@@ -126,7 +126,8 @@ def read_header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]
     """Read names, shapes and the header without reading any tensor."""
     if not path.exists():
         raise CheckpointError(f"there is no checkpoint at {path}; train one with `radt run`")
-    path.open("rb").close()  # where that is not allowed, the system says so
+    if path.is_file():
+        path.open("rb").close()  # where that is not allowed, the system says so
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             shapes = {

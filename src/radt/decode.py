@@ -202,6 +202,14 @@ def _check_depth(value: Any, left: int) -> None:
             _check_depth(item, left - 1)
 
 
+WORDS = {  # of Python, where JSON has others or none
+    "None": None,
+    "True": True,
+    "False": False,
+    **{name: float(name) for name in ("NaN", "Infinity", "-Infinity")},  # refused with a reason
+}
+
+
 def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
     """Read `a.b=c`: a path of names and a JSON value, or a bare word taken as text."""
     path, equals, raw = text.partition("=")
@@ -210,7 +218,7 @@ def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
     try:
         value = parse_json(raw)
     except ValueError:
-        value = {"None": None, "True": True, "False": False}.get(raw, raw)
+        value = WORDS.get(raw, raw)
     return tuple(path.strip().split(".")), value
 
 

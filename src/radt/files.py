@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from radt.errors import RadtError
 
-LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)  # a file that is still being written
+LEFTOVER = re.compile(r"\..+\.[0-9a-f]+\.tmp", re.DOTALL)  # a file that is still being written
 
 
 class NotOursError(RadtError, OSError):

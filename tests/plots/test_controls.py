@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ GRID_WORDS = re.compile(
 
 @pytest.fixture(autouse=True)
 def _toys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SUITES._items, TOY_REACH.name, TOY_REACH)
+    more = replace(TOY_REACH, eval_tasks=tuple(range(8)))  # as many as the records tell of
+    monkeypatch.setitem(SUITES._items, TOY_REACH.name, more)
 
 
 def late(returns: Any) -> Any:
