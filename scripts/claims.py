@@ -96,6 +96,18 @@ def claims_table(results: Path) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def entry_claims(name: str, results: Path) -> str:
+    """Say what an entry tests, what came of it, and the command that measures it."""
+    own = [(number, told) for number, entry, told in verdicts(results) if entry == name]
+    lines = [
+        f"- **{number}**, section {CLAIMS[number].section}: {CLAIMS[number].says} (its figure: "
+        f"{CLAIMS[number].figure}). Verdict: **{told.word}**, {told.why}."
+        for number, told in own
+    ]
+    page = f"[`radt reproduce {name}`](../../results/{name}/result.md)"
+    return "\n".join([*lines, f"- Command, and all rows by all rules: {page}."]) + "\n"
+
+
 def claims_summary(results: Path) -> str:
     """Say in a line which claims hold; one with two entries may stand under two words."""
     known: dict[str, dict[str, None]] = {word: {} for word in WORDS}

@@ -11,7 +11,6 @@ FRESH = ('evaluate.also_on=["fresh"]',)  # tasks that no setting was ever chosen
 TRAINING_GOALS = ('evaluate.also_on=["training-tasks"]',)
 
 ROOM_10X10 = Study("dark-room-10x10", (*ROWS, "rl2-online", "retrace"), sets=TRAINING_GOALS)
-SIX_MINUTES = Study("dark-room-10x10", ROWS, seeds=1, wall_minutes=6)
 ROOM_20X20 = Study("dark-room-20x20", LARGE_ROWS, seeds=2, sets=FRESH, wall_minutes=20)
 ROOM_40X20 = Study("dark-room-40x20", LARGE_ROWS, seeds=1, wall_minutes=20)
 
@@ -20,7 +19,7 @@ DARK_ROOM = add(
         name="dark-room",
         paper="Unseen goals, 40 trials: RA-DT ends near the optimum on 10x10, AD and DPT rise "
         "slowly, DT is flat; the same ranking on 20x20 and 40x20, where RA-DT is not optimal.",
-        studies=(ROOM_10X10, SIX_MINUTES, ROOM_20X20, ROOM_40X20),
+        studies=(ROOM_10X10, ROOM_20X20, ROOM_40X20),
         claims={
             "C1": ranking("dark-room-10x10", near=NEAR),
             "C2": ranking("dark-room-20x20", "dark-room-40x20", own="ra-dt-tuned"),

@@ -109,7 +109,7 @@ class TrainingMemory:
         """Say how much chunks tell of the return of the windows that read them.
 
         Every new task begins with failures in memory and a high target. If that is never seen in
-        training, failures mislead (docs/results.md).
+        training, failures mislead (docs/results/training-contexts.md).
         """
         chosen = self.choose_for(episode, query_step, rng)[:, 0]
         read = (chosen >= 0).numpy()
