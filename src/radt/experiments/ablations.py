@@ -89,12 +89,6 @@ ablation(
     arms(
         trained("no-task", "no reweighting in training", alpha=0.0),
         changed(
-            "no-return",
-            "no reweighting at inference",
-            training={"alpha": 1.0},
-            memory={"alpha": 0.0},
-        ),
-        changed(
             "no-reweighting",
             "none in training and none at inference",
             training={"alpha": 0.0},
@@ -107,6 +101,8 @@ ablation(
         trained("by-position", "by what was generated before", utility="position"),
     ),
     seeds=3,
+    note="`ra-dt@alpha-0` of `ablate-alpha-eval` is the same weights without reweighting at "
+    "inference.",
 )
 
 ablation(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from radt.experiments.dark_room import LARGE_ROWS, ROWS
+from radt.experiments.dark_room import LARGE_CONTROLS, LARGE_ROWS, ROWS
 from radt.experiments.experiment import Experiment, Study, add
 from radt.experiments.verdicts import ranking
 
 KEY_RESET = Study("dark-key-door-10x10", (*ROWS, "retrace"))
 KEY_KEPT = Study("dark-key-door-10x10-persist", (*ROWS, "retrace"))
 LARGE = tuple(
-    Study(env, LARGE_ROWS, seeds=seeds, wall_minutes=20)
+    Study(env, LARGE_ROWS, seeds, controls=LARGE_CONTROLS, wall_minutes=20)
     for env, seeds in (("dark-key-door-20x20", 2), ("dark-key-door-40x20", 1))
 )
 
