@@ -27,6 +27,7 @@ from radt.commands import (
     doctor,
     envs_config,
     evaluate,
+    explain,
     hub,
     memory,
     report,
@@ -111,8 +112,12 @@ An environment, embedder or method of your own, each in one file that registers 
             usual=envs_config.EnvsVerb,
         ),
         "config": Menu(
-            "Look at configs: show, diff.",
-            {"show": envs_config.ShowVerb, "diff": envs_config.DiffVerb},
+            "Look at configs: show, diff, explain.",
+            {
+                "show": envs_config.ShowVerb,
+                "diff": envs_config.DiffVerb,
+                "explain": explain.ExplainVerb,
+            },
         ),
         "doctor": doctor.DoctorVerb,
         "bench": Menu(
