@@ -30,6 +30,7 @@ from radt.commands import (
     explain,
     hub,
     memory,
+    new,
     report,
     reproduce,
     runs,
@@ -61,8 +62,9 @@ Start here:
   radt run --help                            every verb explains itself
   radt --version                             which radt this is
 
-An environment, embedder or method of your own, each in one file that registers it:
-  RADT_PLUGINS=mine.py:more.py radt run mine --budget smoke
+An environment, method or dataset of your own, each in one file that registers it:
+  radt new suite my-poles                    a file that works at once, to be changed
+  RADT_PLUGINS=my_poles.py radt run my-poles --budget smoke
 """,
     {
         "run": runs.RunVerb,
@@ -119,6 +121,7 @@ An environment, embedder or method of your own, each in one file that registers 
                 "explain": explain.ExplainVerb,
             },
         ),
+        "new": new.NewVerb,
         "doctor": doctor.DoctorVerb,
         "bench": Menu(
             "Measure speed: collect, train, decide, evaluate, memory, distributed.",
