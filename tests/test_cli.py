@@ -31,7 +31,7 @@ from radt.variants import variant_names
 
 ENV = "dark-room-10x10"
 METHODS_HERE = set(variant_names())  # before a test registers one of its own
-LOOKING = ("data", "envs", "config", "report", "hub")
+LOOKING = ("data", "envs", "config", "report", "hub", "new")
 LOOKING_AT_MEMORY = [("memory", verb) for verb in ("info", "verify", "repair", "compact", "export")]
 SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]
 
@@ -156,6 +156,17 @@ def test_a_dry_run_only_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr().out
     assert " days" in shown
     assert "meant for a GPU" in shown
+
+
+def test_a_run_says_what_it_will_do_before_it_does_it(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    (copy / "icl.json").unlink()
+    assert cli.main(["run", *SMOKE, "--out", str(copy), "--threads", "1"]) == 0
+    assert "MB" in capsys.readouterr().err
+    assert cli.main(["run", *SMOKE, "--out", str(copy), "--threads", "1"]) == 0
+    assert "MB" not in capsys.readouterr().err, "nothing is left to do"
 
 
 def test_collect_and_train_are_the_run_in_parts(
@@ -387,8 +398,10 @@ def test_control_c_says_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(EnvsVerb, "execute", stop)
-    assert cli.main(["envs"]) == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert cli.main(["envs", "--quiet"]) == 130
+    said = capsys.readouterr().err
+    assert "the same command goes on from here" in said
+    assert said.splitlines()[-1] == "radt envs --quiet"
 
 
 @pytest.mark.parametrize("name", ["collect", "train", "decide", "evaluate", "memory"])

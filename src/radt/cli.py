@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -37,7 +38,7 @@ from radt.commands import (
 )
 from radt.commands.flags import Verb, say
 from radt.errors import RadtError, RadtWarning, RunError
-from radt.registry import UnknownNameError
+from radt.registry import PLUGINS, UnknownNameError
 from radt.version import released
 
 
@@ -230,7 +231,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         if debugging:
             raise
-        say("stopped; what is finished is kept, the same command goes on from here", "yellow")
+        again = f"the same command goes on from here:\n{in_shell(words)}"
+        say(f"stopped; what is finished is kept, {again}", "yellow")
         return 143 if isinstance(stop, Terminated) else 130
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -241,6 +243,13 @@ def main(words: Sequence[str] | None = None) -> int:
         say(f"error: {in_words(error)}", "bold red")
         return 2
     return 0
+
+
+def in_shell(words: Sequence[str]) -> str:
+    """Write the command as it was given."""
+    plugins = os.environ.get(PLUGINS)
+    before = [f"{PLUGINS}={shlex.quote(plugins)}"] if plugins else []
+    return " ".join([*before, "radt", shlex.join(words)])
 
 
 class Terminated(KeyboardInterrupt):
