@@ -29,7 +29,6 @@ from tests.toys import TOY_GRID
 
 PROVEN = {  # pages whose code is not only run
     *("concepts", "own-dataset", "own-embedder", "own-encoder", "own-index", "own-method"),
-    "add-an-environment",  # in test_tutorial.py
 }
 WITH_CODE = {page.stem: page for page in PAGES if blocks(page, "python")}
 DOTTED = re.compile(r"radt(\.\w+)+")
@@ -65,11 +64,10 @@ def test_the_numbers_of_the_concepts_are_right(page: Any) -> None:
 
 
 @pytest.mark.parametrize("page", ["own-dataset"], indirect=True)
-def test_a_source_of_ones_own_becomes_a_dataset(page: Any) -> None:
+def test_logs_of_ones_own_become_a_dataset(page: Any) -> None:
     assert page.dataset.tasks == page.suite.train_tasks[:8]
-    assert page.dataset.manifest.source == "logs"
+    assert page.dataset.manifest.source == "npz"
     assert len(page.dataset) == len(page.logs) == 24
-    assert page.forecast(page.suite, page.LogOptions()).transitions == 2400
 
 
 @pytest.mark.parametrize("page", ["own-encoder"], indirect=True)
