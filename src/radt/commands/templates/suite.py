@@ -51,7 +51,7 @@ class PoleSuite:
     train_tasks: tuple[int, ...] = tuple(t for t in range(TASKS) if t % 6 < 4)  # 3.
     eval_tasks: tuple[int, ...] = tuple(t for t in range(TASKS) if t % 6 >= 4)
     trials: int = 10  # that an agent has on each unseen task
-    target_return: tuple[float, float] = (float(HORIZON), 0.0)  # aimed at: mean and deviation
+    target_return: tuple[float, float] = (float(HORIZON), 0.0)  # 3. aimed at: mean, deviation
     spaces: TaskSpaces = SPACES
     source: str = "expert"  # 4. of the data: or "sb3", an algorithm that learns each task alone
     recipes: tuple[Recipe, ...] = (  # 5. what runs do otherwise here, see `radt config explain`
@@ -68,12 +68,12 @@ class PoleSuite:
         return SyncVectorEnv([partial(Pole, task) for task in tasks])
 
     def expert(self, task: int) -> Callable[[Any], int]:
-        """Return a policy that solves a task: only the source "expert" asks for it."""
+        """4. Return a policy that solves a task: only the source "expert" asks for it."""
         swapped = task % 2
         return lambda state: int(state @ (0.05, 0.1, 1.0, 0.5) > 0) ^ swapped
 
     def optimal_return(self, task: int) -> float | None:
-        """Return the best expected return of an episode; None: nobody knows."""
+        """3. Return the best expected return of an episode; None: nobody knows."""
         return float(HORIZON)
 
     def describe(self, task: int) -> str:
