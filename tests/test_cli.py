@@ -326,6 +326,17 @@ def test_config_show_says_where_values_come_from(
     assert "7" in lines["learn.updates"]
 
 
+def test_options_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    told = answer(capsys, "config", "explain", "options.memory.alpha")
+    assert told["options"][0]["default"] == "1.0"
+    presets = {name: line["budgets"] for line in told["values"] for name in line["for"]}
+    assert presets["ra-dt+"] == ["10.0", "10.0", "10.0"]
+    assert told["paper"][0]["value"] == 1.0
+    for words in ((), ("options.memory",), ("collect.n_epochs",)):
+        assert cli.main(["config", "explain", *words]) == 0
+        assert (words or ("options.memory",))[0] in capsys.readouterr().out
+
+
 def test_a_runs_own_config_gives_that_run(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -354,6 +365,7 @@ def test_a_runs_own_config_gives_that_run(
         (("run",), "say which environment"),
         (("run", ENV, "--method", "radt"), "did you mean 'ra-dt'"),
         (("run", ENV, "--set", "learn.updtes=3"), "did you mean updates"),
+        (("config", "explain", "options.memory.alhpa"), "did you mean 'options.memory.alpha'"),
         (("run", ENV, "--set", "learn.updates=many"), "expected int, got 'many'"),
         (("run", ENV, "--set", "collect.n_steps=100"), "multiple of batch_size"),
         (("run", ENV, "--config", "absent.json"), "absent.json: No such file"),

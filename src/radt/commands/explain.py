@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
@@ -66,15 +65,14 @@ def described(path: str, env: str) -> dict[str, Any]:
 
 
 def show_groups(found: Mapping[Option, list[str]]) -> Iterator[RenderableType]:
-    """Count the options of each group."""
-    table = plain_columns(["group"], ["options"], where="of")
-    groups: dict[str, dict[str, list[str]]] = {}
-    for one, of in found.items():
+    """Name the options of each group."""
+    table = plain_columns(["group"], where="options")
+    groups: dict[str, dict[str, None]] = {}
+    for one in found:
         group, _, name = one.path.rpartition(".")
-        groups.setdefault(group, {}).setdefault(name, []).extend(of)
-    for group, inside in groups.items():
-        of_what = dict.fromkeys(chain.from_iterable(inside.values()))
-        table.add_row(group or "-", str(len(inside)), ", ".join(of_what) or EVERY)
+        groups.setdefault(group or "-", {})[name] = None
+    for group, names in groups.items():
+        table.add_row(group, ", ".join(names))
     yield table
     yield styled("[dim]radt config explain GROUP lists its options, and NAME explains one[/]")
 
