@@ -8,6 +8,7 @@ but not radt, from the environment that runs this script.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -22,17 +23,20 @@ ROOT = Path(__file__).resolve().parent.parent
 WHERE = "import radt; print(radt.__file__)"
 PACKAGES = "import site; print(site.getsitepackages()[0])"
 
+OWN = ("PYTHONPATH", "RADT_HOME", "RADT_PLUGINS")  # of whoever runs this
+
 
 class SmokeError(RuntimeError):
     """The wheel does not hold or do what a user needs."""
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, **more: str) -> str:
     """Run a command in `cwd` and return what it prints; no PYTHONPATH leads to the checkout."""
+    inherited = {name: value for name, value in os.environ.items() if name not in OWN}
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        env={**inherited, **more},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -102,13 +106,28 @@ def check_install(home: Path, work: Path) -> None:
         raise SmokeError("`radt --help` prints no usage")
 
 
+def check_first_hour(home: Path, work: Path) -> None:
+    """Look an option up, write a suite, and go with it from data to a report."""
+    radt, plugins = home / "bin" / "radt", {"RADT_PLUGINS": "my_poles.py"}
+    explained = run(radt, "config", "explain", "options.memory.alpha", "--json", cwd=work)
+    if not (json.loads(explained)["paper"] and json.loads(explained)["options"][0]["meaning"]):
+        raise SmokeError("`radt config explain` has neither the source nor the paper's table")
+    run(radt, "new", "suite", "my-poles", cwd=work)
+    run(radt, "envs", "check", "my-poles", cwd=work, **plugins)
+    run(radt, "run", "my-poles", "--budget", "smoke", "--out", "run", cwd=work, **plugins)
+    if not (work / "run" / "report.html").is_file():
+        raise SmokeError("`radt run` of a new suite leaves no report")
+
+
 def smoke(out: Path) -> Path:
     """Build the wheel into `out`, check it, and return its path."""
     with tempfile.TemporaryDirectory(prefix="radt-wheel-") as folder:
         work = Path(folder).resolve()
         wheel = build(out, work)
         check_files(wheel)
-        check_install(install(wheel, work), work)
+        home = install(wheel, work)
+        check_install(home, work)
+        check_first_hour(home, work)
     return wheel
 
 

@@ -31,7 +31,7 @@ from radt.variants import variant_names
 
 ENV = "dark-room-10x10"
 METHODS_HERE = set(variant_names())  # before a test registers one of its own
-LOOKING = ("data", "envs", "config", "report", "hub")
+LOOKING = ("data", "envs", "config", "report", "hub", "new")
 LOOKING_AT_MEMORY = [("memory", verb) for verb in ("info", "verify", "repair", "compact", "export")]
 SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]
 
@@ -156,6 +156,17 @@ def test_a_dry_run_only_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr().out
     assert " days" in shown
     assert "meant for a GPU" in shown
+
+
+def test_a_run_says_what_it_will_do_before_it_does_it(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    (copy / "icl.json").unlink()
+    assert cli.main(["run", *SMOKE, "--out", str(copy), "--threads", "1"]) == 0
+    assert "MB" in capsys.readouterr().err
+    assert cli.main(["run", *SMOKE, "--out", str(copy), "--threads", "1"]) == 0
+    assert "MB" not in capsys.readouterr().err, "nothing is left to do"
 
 
 def test_collect_and_train_are_the_run_in_parts(
@@ -315,6 +326,17 @@ def test_config_show_says_where_values_come_from(
     assert "7" in lines["learn.updates"]
 
 
+def test_options_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    told = answer(capsys, "config", "explain", "options.memory.alpha")
+    assert told["options"][0]["default"] == "1.0"
+    presets = {name: line["budgets"] for line in told["values"] for name in line["for"]}
+    assert presets["ra-dt+"] == ["10.0", "10.0", "10.0"]
+    assert told["paper"][0]["value"] == 1.0
+    for words in ((), ("options.memory",), ("collect.n_epochs",)):
+        assert cli.main(["config", "explain", *words]) == 0
+        assert (words or ("options.memory",))[0] in capsys.readouterr().out
+
+
 def test_a_runs_own_config_gives_that_run(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -343,6 +365,7 @@ def test_a_runs_own_config_gives_that_run(
         (("run",), "say which environment"),
         (("run", ENV, "--method", "radt"), "did you mean 'ra-dt'"),
         (("run", ENV, "--set", "learn.updtes=3"), "did you mean updates"),
+        (("config", "explain", "options.memory.alhpa"), "did you mean 'options.memory.alpha'"),
         (("run", ENV, "--set", "learn.updates=many"), "expected int, got 'many'"),
         (("run", ENV, "--set", "collect.n_steps=100"), "multiple of batch_size"),
         (("run", ENV, "--config", "absent.json"), "absent.json: No such file"),
@@ -387,8 +410,10 @@ def test_control_c_says_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(EnvsVerb, "execute", stop)
-    assert cli.main(["envs"]) == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert cli.main(["envs", "--quiet"]) == 130
+    said = capsys.readouterr().err
+    assert "the same command goes on from here" in said
+    assert said.splitlines()[-1] == "radt envs --quiet"
 
 
 @pytest.mark.parametrize("name", ["collect", "train", "decide", "evaluate", "memory"])

@@ -19,6 +19,7 @@ from radt.commands.flags import Verb
 from radt.memory.index import INDEXES, faiss_indexes
 from radt.methods import METHODS
 from radt.registry import REGISTRIES, UnknownNameError
+from radt.runs.options import all_options
 from tests.contracts import embedder as embedder_contract
 from tests.contracts import encoder as encoder_contract
 from tests.contracts import index as index_contract
@@ -28,10 +29,10 @@ from tests.toys import TOY_GRID
 
 PROVEN = {  # pages whose code is not only run
     *("concepts", "own-dataset", "own-embedder", "own-encoder", "own-index", "own-method"),
-    "add-an-environment",  # in test_tutorial.py
 }
 WITH_CODE = {page.stem: page for page in PAGES if blocks(page, "python")}
 DOTTED = re.compile(r"radt(\.\w+)+")
+OPTION = re.compile(r"(options|embedder|learn|evaluate|exploration)(\.\w+)+(=.*)?")
 EQUATION = re.compile(r"^### Eq\. (\d): .*?(?=^#|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -63,11 +64,10 @@ def test_the_numbers_of_the_concepts_are_right(page: Any) -> None:
 
 
 @pytest.mark.parametrize("page", ["own-dataset"], indirect=True)
-def test_a_source_of_ones_own_becomes_a_dataset(page: Any) -> None:
+def test_logs_of_ones_own_become_a_dataset(page: Any) -> None:
     assert page.dataset.tasks == page.suite.train_tasks[:8]
-    assert page.dataset.manifest.source == "logs"
+    assert page.dataset.manifest.source == "npz"
     assert len(page.dataset) == len(page.logs) == 24
-    assert page.forecast(page.suite, page.LogOptions()).transitions == 2400
 
 
 @pytest.mark.parametrize("page", ["own-encoder"], indirect=True)
@@ -161,6 +161,14 @@ def test_the_names_that_a_page_cites_can_be_imported(path: Path) -> None:
     groups = {f"radt.{registry.kind}" for registry in REGISTRIES}  # of entry points
     cited = {span for span in spans_of(path) if DOTTED.fullmatch(span)} - groups
     assert [name for name in sorted(cited) if not resolves(name)] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_the_options_that_a_page_cites_exist(path: Path) -> None:
+    known = [f"{one.path}." for one in all_options()]
+    cited = {span.partition("=")[0] for span in spans_of(path) if OPTION.fullmatch(span)}
+    unknown = [name for name in cited if not any(one.startswith(f"{name}.") for one in known)]
+    assert [name for name in unknown if not name.endswith(".py")] == []
 
 
 def resolves(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
+from radt.runs.options import all_options
 from tests.pages import ROOT
 
 NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
@@ -69,6 +71,24 @@ def leads_somewhere(page: Page, link: str, pages: dict[Path, Page]) -> bool:
     if not place or file not in pages:
         return file.is_file() or (file / "index.html").is_file()
     return unquote(place) in pages[file].places
+
+
+def test_names_lead_to_the_line_where_they_stand(pages: dict[Path, Page]) -> None:
+    (concepts,) = (file for file in pages if file.name == "concepts.html")
+    text = concepts.read_text(encoding="utf-8")
+    links = re.findall(r'<a href="(src/[^"#]+)\.html#L-(\d+)"><code>radt\.([\w.]+)</code>', text)
+    assert len(links) > 50
+    for path, line, name in links:
+        stands = (ROOT / path).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+        last = name.rpartition(".")[2]
+        assert re.search(rf"(def|class) {last}\b", stands) or int(line) == 1, (name, stands)
+
+
+def test_all_options_are_on_a_page(pages: dict[Path, Page]) -> None:
+    (options,) = (page for page in pages.values() if page.file.name == "options.html")
+    groups = {one.path.rpartition(".")[0].replace(".", "") or "run" for one in all_options()}
+    assert groups <= options.places
+    assert "weight of utility against relevance" in options.file.read_text(encoding="utf-8")
 
 
 def test_nothing_comes_from_another_server(pages: dict[Path, Page]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -27,15 +28,17 @@ from radt.commands import (
     doctor,
     envs_config,
     evaluate,
+    explain,
     hub,
     memory,
+    new,
     report,
     reproduce,
     runs,
 )
 from radt.commands.flags import Verb, say
 from radt.errors import RadtError, RadtWarning, RunError
-from radt.registry import UnknownNameError
+from radt.registry import PLUGINS, UnknownNameError
 from radt.version import released
 
 
@@ -60,8 +63,9 @@ Start here:
   radt run --help                            every verb explains itself
   radt --version                             which radt this is
 
-An environment, embedder or method of your own, each in one file that registers it:
-  RADT_PLUGINS=mine.py:more.py radt run mine --budget smoke
+An environment, method or dataset of your own, each in one file that registers it:
+  radt new suite my-poles                    a file that works at once, to be changed
+  RADT_PLUGINS=my_poles.py radt run my-poles --budget smoke
 """,
     {
         "run": runs.RunVerb,
@@ -111,9 +115,14 @@ An environment, embedder or method of your own, each in one file that registers 
             usual=envs_config.EnvsVerb,
         ),
         "config": Menu(
-            "Look at configs: show, diff.",
-            {"show": envs_config.ShowVerb, "diff": envs_config.DiffVerb},
+            "Look at configs: show, diff, explain.",
+            {
+                "show": envs_config.ShowVerb,
+                "diff": envs_config.DiffVerb,
+                "explain": explain.ExplainVerb,
+            },
         ),
+        "new": new.NewVerb,
         "doctor": doctor.DoctorVerb,
         "bench": Menu(
             "Measure speed: collect, train, decide, evaluate, memory, distributed.",
@@ -222,7 +231,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         if debugging:
             raise
-        say("stopped; what is finished is kept, the same command goes on from here", "yellow")
+        again = f"the same command goes on from here:\n{in_shell(words)}"
+        say(f"stopped; what is finished is kept, {again}", "yellow")
         return 143 if isinstance(stop, Terminated) else 130
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -233,6 +243,13 @@ def main(words: Sequence[str] | None = None) -> int:
         say(f"error: {in_words(error)}", "bold red")
         return 2
     return 0
+
+
+def in_shell(words: Sequence[str]) -> str:
+    """Write the command as it was given."""
+    plugins = os.environ.get(PLUGINS)
+    before = [f"{PLUGINS}={shlex.quote(plugins)}"] if plugins else []
+    return " ".join([*before, "radt", shlex.join(words)])
 
 
 class Terminated(KeyboardInterrupt):

@@ -39,11 +39,11 @@ TRAINING_TASKS = "training-tasks"  # as many of those that were learned from as 
 class EvaluateConfig:
     """How in-context learning is measured; the same for every method in a table."""
 
-    trials: int = 40
+    trials: int = 40  # of an agent on each task
     rule: ActionRule = field(default_factory=ActionRule)
     also_on: tuple[str, ...] = ()  # splits of the suite, or environments with the same spaces
     rules: tuple[str, ...] = ()  # further action rules that the weights are evaluated under
-    controls: tuple[str, ...] = ()  # and controls, as far as a method has a memory for them
+    controls: tuple[str, ...] = ()  # further controls, as far as a method has a memory for them
     validation_trials: int = 10  # trials of an evaluation during training
 
     def __post_init__(self) -> None:
@@ -75,16 +75,16 @@ class EncoderConfig:
 class RunConfig:
     """Everything that decides a run's outcome."""
 
-    env: str
-    method: str
+    env: str  # `radt envs` lists them
+    method: str  # that learns or only acts
     options: Any  # the method's own dataclass
     label: str = ""  # of its row in tables; none: the method's name
     embedder_name: str | None = None  # what makes the keys, if the method has any
     embedder: Any = None  # the embedder's own dataclass
-    seed: int = 0
-    budget: Budget = "laptop"
+    seed: int = 0  # of the run; the dataset has its own
+    budget: Budget = "laptop"  # how much is computed; presets follow from it
     split: Split = "final"  # tune: train on all but a fifth of the training tasks, test on it
-    fold: int = FOLDS - 1  # which fifth
+    fold: int = FOLDS - 1  # which fifth that is
     source: str = "ppo"  # what records the data
     collect: Any = field(default_factory=CollectConfig)  # the source's own dataclass
     encoder: EncoderConfig | None = None  # of images; None: the method reads states as they are

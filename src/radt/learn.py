@@ -29,18 +29,18 @@ MOST_WARMUP = 5  # the warm-up takes at most one update in so many
 class LearnConfig:
     """How a policy is trained; the defaults are the paper's for grid-worlds."""
 
-    updates: int = 100_000
-    batch_size: int = 128
-    learning_rate: float = 1e-4
-    final_learning_rate: float = 1e-6
+    updates: int = 100_000  # gradient steps
+    batch_size: int = 128  # windows, or sequences, of an update
+    learning_rate: float = 1e-4  # after the warm-up
+    final_learning_rate: float = 1e-6  # at the end of the cosine
     warmup: int = 4000  # updates of linear warm-up before the cosine; at most a fifth of all
     weight_decay: float = 0.01  # on the weights of linear layers only
-    clip: float = 0.25
+    clip: float = 0.25  # longer gradients are shortened to this norm
     precision: Literal["float32", "bfloat16"] = "float32"  # of the loss; weights stay in float32
     compile: bool = False  # the loss, by torch.compile
     evaluate_every: int = 25_000  # updates between evaluations on validation tasks; 0: none
-    log_every: int = 50
-    save_every: int = 500
+    log_every: int = 50  # updates between lines of the log
+    save_every: int = 500  # updates between states that a killed run goes on from
 
     def __post_init__(self) -> None:
         counts = dict.fromkeys(("updates", "batch_size", "log_every", "save_every"), 1)

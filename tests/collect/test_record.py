@@ -18,11 +18,14 @@ import numpy as np
 import pytest
 
 from radt.collect import (
+    SOURCES,
     CollectConfig,
     CollectError,
     CollectProgress,
     NoisyExpertOptions,
+    Recorded,
     RecurrentConfig,
+    Request,
     record_histories,
 )
 from radt.collect.groups import read_arrays
@@ -233,6 +236,21 @@ def test_another_configuration_is_refused(source: str, finished: Path, tmp_path:
         record_histories(tiny_suite(), CONFIG, tmp_path, workers=1, progress=killed_at(1))
     with pytest.raises(CollectError, match=r"unfinished collection .*config.gamma: 0.99 there"):
         record_histories(tiny_suite(), replace(CONFIG, gamma=0.9), tmp_path, quiet=True)
+
+
+def test_a_collection_that_recorded_nothing_does_not_stand_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(request: Request) -> Recorded:
+        raise Killed
+
+    broken = replace(SOURCES["noisy-expert"], record=fail)
+    monkeypatch.setitem(SOURCES._items, "broken", broken)
+    options = NoisyExpertOptions(tasks=2, episodes=2)
+    with pytest.raises(Killed):
+        record_histories(tiny_suite(), options, tmp_path, quiet=True, source="broken")
+    record_histories(tiny_suite(), options, tmp_path, quiet=True, source="noisy-expert")
+    assert read_manifest(tmp_path).source == "noisy-expert"
 
 
 @pytest.mark.parametrize("change", ["bit", "swap", "plan"])

@@ -63,6 +63,16 @@ class Undeclared(ToySuite):
         return env
 
 
+class Clumsy(ToySuite):
+    def expert(self, task: int) -> Any:
+        return lambda state: np.zeros(7)
+
+
+class Mistaken(ToySuite):
+    def expert(self, task: int) -> Any:
+        return lambda state: state @ np.zeros(77)
+
+
 def other(kind: type[ToySuite]) -> ToySuite:
     return kind(**{name: getattr(TOY_REACH, name) for name in TOY_REACH.__dataclass_fields__})
 
@@ -114,6 +124,8 @@ BROKEN = [
     ("seeds reproduce", suite_of(clockless), "self.np_random"),
     ("autoreset mode is declared", other(Undeclared), "AutoresetMode"),
     ("vector equals single", other(Slots), "SAME_STEP"),
+    ("experts act", other(Clumsy), "none of Box"),
+    ("experts act", other(Mistaken), "raises ValueError"),
     ("returns are as described", suite_of(target_return=(np.nan, 0.0)), "finite mean"),
     (
         "returns are as described",

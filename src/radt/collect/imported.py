@@ -62,7 +62,7 @@ Values = NDArray[Any]
 class NpzOptions:
     """Which files are read."""
 
-    seed: int = 0
+    seed: int = 0  # of the dataset; what is read does not depend on it
     path: str = ""  # a file, or a folder with files, also in folders inside it
     split: str = "train"  # whose tasks files or folders are that do not say theirs; or "all"
 
@@ -74,7 +74,7 @@ class NpzOptions:
 class MinariOptions:
     """Which dataset is read."""
 
-    seed: int = 0
+    seed: int = 0  # of the dataset; what is read does not depend on it
     dataset_id: str = ""  # e.g. D4RL/pointmaze/umaze-v2
     path: str = ""  # the folder that holds it; empty: where Minari keeps its datasets
     task: int | None = None  # of all episodes; null: each says its own, or is of task 0

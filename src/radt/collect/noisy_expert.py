@@ -37,11 +37,11 @@ SECONDS_PER_EPISODE = 1e-4
 class NoisyExpertOptions:
     """How much is recorded, and how noise falls."""
 
-    seed: int = 0
+    seed: int = 0  # of the dataset; a run has its own
     tasks: int = 100  # the first training tasks of the suite
     episodes: int = 100  # of each task
     first_noise: float = 1.0  # in the first episode: probability of a random action, or deviation
-    last_noise: float = 0.0  # and in the last one
+    last_noise: float = 0.0  # the same in the last episode
     noise: Literal["random", "gaussian"] = "random"  # actions drawn uniformly, or moved
 
     def __post_init__(self) -> None:

@@ -48,19 +48,19 @@ SECONDS_PER_SAMPLE = 7.6e-7  # of one epoch, on two CPU cores: 8M transitions in
 class CollectConfig:
     """How learning histories are made; the defaults are the paper's for Dark-Room 10x10."""
 
-    seed: int = 0
+    seed: int = 0  # of the dataset; a run has its own
     transitions: int = 100_000  # of each task; what the last rollout has beyond them is dropped
-    n_steps: int = 2048
-    batch_size: int = 64
-    n_epochs: int = 10
-    learning_rate: float = 3e-4
-    adam_epsilon: float = 1e-5
-    gamma: float = 0.99
-    gae_lambda: float = 0.95
-    clip_range: float = 0.2
-    ent_coef: float = 0.01
-    vf_coef: float = 0.5
-    max_grad_norm: float = 0.5
+    n_steps: int = 2048  # of each rollout
+    batch_size: int = 64  # samples of a minibatch
+    n_epochs: int = 10  # passes over each rollout
+    learning_rate: float = 3e-4  # of Adam
+    adam_epsilon: float = 1e-5  # of Adam
+    gamma: float = 0.99  # discount
+    gae_lambda: float = 0.95  # of generalised advantage estimation
+    clip_range: float = 0.2  # of the ratio of new to old action probabilities
+    ent_coef: float = 0.01  # weight of the entropy bonus
+    vf_coef: float = 0.5  # weight of the value's loss
+    max_grad_norm: float = 0.5  # longer gradients are clipped
     observation_scale: ObservationScale = "unit"  # grid coordinates from -1 to 1, or as they are
     tasks_per_group: int = 40  # computed as one batch; part of the result up to rounding
     rollouts_per_part: int = 7  # the most that a killed run has to do again

@@ -65,24 +65,24 @@ class Environments(Protocol):
 class RecurrentConfig:
     """How learning histories are made; the defaults are sb3-contrib's."""
 
-    seed: int = 0
+    seed: int = 0  # of the dataset; a run has its own
     tasks: int = 100  # that are kept: the first ones that were learned
     candidates: int = 300  # the first training tasks of the suite, which are tried until then
     keep_above: float | None = 0.25  # mean return of the last 50 episodes; null: keep them all
     transitions: int = 100_000  # of each task; what the last rollout has beyond them is dropped
     envs_per_task: int = 1  # that an agent acts in at once
     units: int = 256  # of the policy's LSTM, and of the value's
-    n_steps: int = 128  # of each environment
+    n_steps: int = 128  # of each rollout, in each environment
     batch_size: int = 128  # samples: whole rollouts of environments, cut once
-    n_epochs: int = 10
-    learning_rate: float = 3e-4
-    adam_epsilon: float = 1e-5
-    gamma: float = 0.99
-    gae_lambda: float = 0.95
-    clip_range: float = 0.2
-    ent_coef: float = 0.0
-    vf_coef: float = 0.5
-    max_grad_norm: float = 0.5
+    n_epochs: int = 10  # passes over each rollout
+    learning_rate: float = 3e-4  # of Adam
+    adam_epsilon: float = 1e-5  # of Adam
+    gamma: float = 0.99  # discount
+    gae_lambda: float = 0.95  # of generalised advantage estimation
+    clip_range: float = 0.2  # of the ratio of new to old action probabilities
+    ent_coef: float = 0.0  # weight of the entropy bonus
+    vf_coef: float = 0.5  # weight of the value's loss
+    max_grad_norm: float = 0.5  # longer gradients are clipped
     tasks_per_group: int = 4  # computed as one batch; part of the result up to rounding
     rollouts_per_part: int = 40  # the most that a killed run has to do again
 

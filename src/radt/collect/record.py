@@ -166,7 +166,8 @@ def _begin(parts: Path, content: dict[str, Any]) -> None:
                 f"{path} does not say any more what is collected here ({error}); delete {parts} to "
                 "collect anew"
             ) from error
-        if begun != content:
+        recorded = any(one != path for one in parts.iterdir()) or any(parts.parent.glob("task-*"))
+        if begun != content and recorded:
             raise CollectError(
                 f"{parts.parent} holds an unfinished collection with another configuration "
                 f"({'; '.join(differences(begun, content))}). "

@@ -44,8 +44,8 @@ News = tuple[int, float]  # transitions of a task, and the mean return of its la
 class SB3Options:
     """What learns, and how much of it is stored."""
 
-    seed: int = 0
-    algorithm: Literal["PPO", "SAC", "RecurrentPPO"] = "PPO"
+    seed: int = 0  # of the dataset; a run has its own
+    algorithm: Literal["PPO", "SAC", "RecurrentPPO"] = "PPO"  # of stable-baselines3 or its contrib
     policy: str | None = None  # by the library's name; None: as states and algorithm ask for
     settings: Mapping[str, Any] = field(default_factory=dict)  # hyper-parameters by their names
     tasks: int = 100  # the first training tasks of the suite

@@ -70,11 +70,7 @@ class CompareVerb(EngineVerb):
             plan = {"runs": [one.to_json() for one in entries], "hours": hours(entries)}
             self.common.answer(plan, *show_entries(entries))
             return
-        if not (self.common.quiet or self.common.json):
-            from rich.console import Console
-
-            console = Console(stderr=True, highlight=False, markup=False)
-            console.print(*show_entries(entries), sep="\n")
+        self.common.announce(*show_entries(entries))
         ready = ("finished",) if self.table else ("finished", "interrupted", "missing")
         todo = [one for one in entries if one.state in ready]
         with self.opened() as engine:

@@ -51,6 +51,13 @@ class Voice:
         for item in shown:
             console.print(item)
 
+    def announce(self, *shown: RenderableType) -> None:
+        """Show people what is ahead, beside the result."""
+        if not (self.quiet or self.json):
+            from rich.console import Console
+
+            Console(stderr=True, highlight=False, markup=False).print(*shown, sep="\n")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Common(Voice):
@@ -206,10 +213,10 @@ def plain_columns(left: Sequence[str], right: Sequence[str] = (), where: str = "
 
 def duration(minutes: float) -> str:
     """Write minutes in the unit that people would choose."""
-    for unit, length in (("days", 60.0 * 24), ("hours", 60.0)):
+    for unit, length in (("days", 60.0 * 24), ("hours", 60.0), ("minutes", 1.0)):
         if minutes >= 2 * length:
             return f"{minutes / length:,.1f} {unit}"
-    return f"{minutes:.1f} minutes"
+    return f"{60 * minutes:.0f} seconds"
 
 
 def styled(template: str, *values: object) -> Text:

@@ -83,12 +83,14 @@ class RunVerb(EngineVerb, Tracked):
 
         config, _ = self.compose()
         out = self.folder(config)
+        phases = plan_run(config, out)
         if self.dry_run:
-            phases = plan_run(config, out)
             values = {"out": str(out), "phases": [asdict(phase) for phase in phases]}
             self.common.answer(values, show_phases(phases, config.budget))
             return
         common = self.common
+        if current_group().is_rank_zero and not all(phase.done for phase in phases):
+            common.announce(show_phases(phases, config.budget))
         late = self.trace and (out / RESULT).exists() and not (out / TRACE).exists()
         with self.opened() as engine:
             record = run(

@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
-from radt.envs.suite import TaskSuite, scoring_of, splits_of, task_targets_of
+from radt.envs.suite import Demonstrated, TaskSuite, scoring_of, splits_of, task_targets_of
 
 EPISODES = 2  # of a task that is played
 FEW = 3  # tasks that are played
@@ -304,6 +304,20 @@ def returns_are_described(suite: TaskSuite) -> Problems:
         yield f"scoring is {scoring.kind}, but names no high of every task; add low and high"
 
 
+def experts_act(suite: TaskSuite) -> Problems:
+    """A policy that a suite offers for the source `expert` reads its states and acts in them."""
+    if not isinstance(suite, Demonstrated):
+        return
+    for task in played(suite):
+        env = suite.make(task)
+        state, _ = env.reset(seed=0)
+        action, space = np.asarray(suite.expert(task)(state)), env.action_space
+        wrong = isinstance(space, gym.spaces.Discrete) and not space.contains(action)
+        if wrong or action.shape != space.shape:
+            yield f"task {task}: expert() answers {action!r}, which is none of {space}; mend it"
+        env.close()
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
@@ -322,4 +336,5 @@ CHECKS: dict[str, Check] = {
     "autoreset mode is declared": autoreset_is_declared,
     "vector equals single": vector_equals_single,
     "returns are as described": returns_are_described,
+    "experts act": experts_act,
 }

@@ -171,7 +171,7 @@ class DTEmbedderOptions:
     """The Decision Transformer whose hidden states are the keys of a memory."""
 
     model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
-    updates: int = 100_000
+    updates: int = 100_000  # of the embedder's own training
     query_tokens: QueryTokens = "states"  # whose hidden states are averaged
 
     def __post_init__(self) -> None:

@@ -39,18 +39,18 @@ class LanguageOptions:
     """Which language model reads a trajectory, and how the trajectory becomes words."""
 
     model: str = MINILM  # a folder, a name on the hub, or the model that comes with radt[lm]
-    sha256: str | None = None  # of its weights; None: public models that radt knows are checked
+    sha256: str | None = None  # of the weights; None: public models that radt knows are checked
     random_weights: bool = False  # the same network, untrained: what its training is worth
-    layers: int | None = None  # only so many, from the first on; None: all
-    tokens: Tokenisation = "fused"
-    beta: float = 10.0
+    layers: int | None = None  # of the model that are used, from the first on; None: all
+    tokens: Tokenisation = "fused"  # a token a step, or one for each of its parts
+    beta: float = 10.0  # inverse temperature of FrozenHopfield's softmax
     similarity: Similarity = "cosine"  # dot: the paper's formula to the letter
-    reward_bins: int = 2
+    reward_bins: int = 2  # as which rewards enter
     reward_max: float = 1.0  # rewards, after scaling, are binned from 0 to this
     return_to_go: bool = False  # as its own modality: achieved in keys, aimed at in queries
-    return_bins: int = 100
+    return_bins: int = 100  # as which returns-to-go enter
     query_tokens: QueryTokens = "states"  # whose hidden states are averaged
-    projection_seed: int | None = None  # of P; None: the run's seed
+    projection_seed: int | None = None  # of FrozenHopfield's random matrix P; None: the run's seed
     cache_most: int = 200_000  # embeddings that are kept on disk and in RAM
 
     def __post_init__(self) -> None:

@@ -42,23 +42,23 @@ AT_ONCE = 1024  # prefixes that are embedded together
 class MemoryConfig:
     """How a memory is cut, searched and weighted, in the paper's names (see docs/concepts.md)."""
 
-    context_len: int = 50  # C
+    context_len: int = 50  # C: steps of a query, and of each half of a chunk
     past_len: int | None = None  # steps of a chunk before its entry's; None: C
-    future_len: int | None = None  # and from there on; None: C
+    future_len: int | None = None  # steps of a chunk from its entry's on; None: C
     top_l: int = 50  # l: candidates that are reweighted
     top_k: int = 1  # k: chunks the policy reads
     alpha: float = 1.0  # weight of utility against relevance
-    utility: str = "return"
+    utility: str = "return"  # what is added to relevance: return, or another that is registered
     similarity: Literal["cosine", "inner-product"] = "cosine"  # the authors evaluate by the latter
-    index: str = "flat"  # of a store that does not search by itself, as a server does
+    index: str = "flat"  # how keys are searched; of a server's store the server decides
     retrieve_every: int = 1  # steps between retrievals; 0: once, at the start of a trial
     store_above: float | None = None  # store chunks that earned more than the lowest; None: all
     return_of: Literal["episode", "chunk"] = "episode"  # what an entry's utility is judged by
     loop_erased: bool = False  # store loop-erased trajectories (see loop_erasure.py)
     dedup: float | None = None  # drop new entries more similar than this to a stored one
-    dedup_spares_start: bool = False  # but none at t = 0, whose keys a fixed start makes equal
+    dedup_spares_start: bool = False  # keep those at t = 0, whose keys a fixed start makes equal
     capacity: int | None = None  # entries that a task keeps; None: all
-    evict: str = "oldest"  # which of them go when there are more
+    evict: str = "oldest"  # which entries go beyond capacity: oldest or lowest-return
 
     def __post_init__(self) -> None:
         for name in ("context_len", "top_l", "top_k"):

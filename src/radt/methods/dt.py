@@ -34,7 +34,7 @@ class DTOptions(WindowOptions):
     """What can be chosen about a Decision Transformer."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
-    context_len: int = 50  # C
+    context_len: int = 50  # C: steps that a decision reads
     window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ class ExplorationConfig:
     """How much counts weigh; without weight a method acts as it is."""
 
     count_bonus: float = 0.0  # avoid what was tried until a task is solved
-    revisit_penalty: float = 0.0  # and what was done in this state since the trial's last reward
+    revisit_penalty: float = 0.0  # avoid what was done in this state since the trial's last reward
 
 
 class ExplorationBonus:

@@ -18,24 +18,24 @@ class RetrievalTraining:
     query: Literal["window", "prefix"] = "window"  # embed all of it, or what a random step knows
     contexts: Contexts = "retrieved"  # or random chunks (see training_contexts.py)
     sampled_share: float = 0.0  # share of windows that read a random chunk of their own task
-    any_task_share: float = 0.0  # and of any task; the others do as `contexts` says
+    any_task_share: float = 0.0  # share that read one of any task; the others do as `contexts` says
     pool: int | None = None  # search so many random episodes of the own task; 0: all of it
-    earlier_only: bool = False  # only what the own task's source had generated before
-    utility: str = "task"
+    earlier_only: bool = False  # search only what the own task's source had generated before
+    utility: str = "task"  # what is added to relevance: task, or another that is registered
     alpha: float | None = None  # weight of utility against relevance; None: memory.alpha
     cut_off: float | None = 0.98  # remove candidates more similar than this
-    cut_off_keep: float | None = None  # instead: the share of candidates that stays
+    cut_off_keep: float | None = None  # instead of cut_off: the share of candidates that stays
     query_dropout: float = 0.2  # share of state tokens left out of a query
     blend: float | None = None  # weight of the query against a random key
-    min_length: int = 0  # earlier queries get a random chunk of their own task
-    dedup: float | None = 0.98
-    dedup_keep: float | None = None  # instead: the share of entries that stays
-    dedup_order: DedupOrder = "return"
+    min_length: int = 0  # queries before this step get a random chunk of their own task
+    dedup: float | None = 0.98  # drop entries more similar than this to one that is kept
+    dedup_keep: float | None = None  # instead of dedup: the share of entries that stays
+    dedup_order: DedupOrder = "return"  # which entries come first, and so stay
     dedup_spares_start: bool = False  # keep entries at t = 0, whose keys a fixed start makes equal
     own_task_only: bool = False  # search only the own task: faster, but may choose otherwise
     context_dropout: float = 0.1  # share of windows that read the null chunk
     query_offsets: tuple[int, ...] | None = None  # ask only so far behind an entry's step
-    truncated_chunks: float = 0.0  # share that ends with an early reward (see transforms.py)
+    truncated_chunks: float = 0.0  # share of chunks that end with an early reward (see transforms)
     start_chunks: bool = False  # only chunks from the start of an episode
 
     @property

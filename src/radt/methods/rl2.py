@@ -48,9 +48,9 @@ class RL2Options:
     n_steps: int = 200  # of each sequence in a rollout: as far back gradients flow
     sequences: int = 16  # in a minibatch
     units: int = 64  # of the policy's LSTM, and of the value's
-    n_epochs: int = 4
-    learning_rate: float = 1e-3
-    ent_coef: float = 0.01
+    n_epochs: int = 4  # passes over each rollout
+    learning_rate: float = 1e-3  # of Adam
+    ent_coef: float = 0.01  # weight of the entropy bonus
     reward_scale: float = 0.1  # what the learner counts for a reward of 1
 
     def config(self, slots: int, updates: int, seed: int) -> RecurrentConfig:

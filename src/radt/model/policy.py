@@ -20,16 +20,16 @@ from radt.trajectory import Batch
 class ModelConfig:
     """The size of a Decision Transformer and how it reads a step."""
 
-    layers: int = 3
-    width: int = 64
-    heads: int = 4
-    dropout: float = 0.0
-    tokens: Tokenisation = "fused"
-    return_to_go: bool = True
-    return_bins: int | None = None  # it enters as one of so many embeddings; None: linearly
-    return_loss: float = 0.0  # weight of predicting it from the state token, as the authors do
-    cross_layers: tuple[int, ...] | None = None  # None: after every self-attention, as the paper
-    chunk_embedding: Literal["separate", "shared", "detached"] = "separate"  # from the input's
+    layers: int = 3  # of the transformer
+    width: int = 64  # of each layer
+    heads: int = 4  # of each attention
+    dropout: float = 0.0  # of embeddings, attention and layers
+    tokens: Tokenisation = "fused"  # a token a step, or one for each of its parts
+    return_to_go: bool = True  # whether a policy is told the return that it aims at
+    return_bins: int | None = None  # bins that returns-to-go enter by; None: linearly
+    return_loss: float = 0.0  # weight of predicting returns-to-go from states, as the authors do
+    cross_layers: tuple[int, ...] | None = None  # with cross-attention; None: all, as the paper
+    chunk_embedding: Literal["separate", "shared", "detached"] = "separate"  # beside the input's
     chunk_encoder: int = 0  # layers that read a retrieved chunk both ways before it is attended to
     encoder: str | None = None  # what reads states; None: the encoder for their kind
     action_head: HeadName = "mse"  # what predicts continuous actions; the paper's: mse

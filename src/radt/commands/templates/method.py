@@ -1,4 +1,8 @@
-"""A method: behaviour cloning from the present state alone."""
+"""A method: behaviour cloning of each task's best episodes, from the present state alone.
+
+To make it yours, change what is numbered. What a method may do besides stands in the protocol
+`radt.methods.Method`; `radt.methods.dt.DT`, which this one extends, is the shortest whole one.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +19,25 @@ from radt.model.encoders import state_encoder
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 
+NAME = "template"  # what `radt run --method` calls it
+
 
 @dataclass(frozen=True, kw_only=True)
 class CloneOptions(WindowOptions):
-    """Options: the width, and those that all methods have for their windows."""
+    """1. Options, set as options.width; all methods have those of their windows."""
 
-    context_len: ClassVar[int] = 1
-    width: int = 32
+    context_len: ClassVar[int] = 1  # steps that a decision reads
+    width: int = 32  # of the layer
     top_fraction: float = 0.4  # clone this share of each task's episodes, by return
 
 
 class ClonePolicy(nn.Module):
-    """Two layers from a state to an action."""
+    """2. The network: from steps to actions."""
 
-    def __init__(self, spaces: TaskSpaces, width: int, seed: int) -> None:
+    def __init__(self, spaces: TaskSpaces, width: int) -> None:
         super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.state = state_encoder(spaces.state, width)
-            self.head = nn.Linear(width, spaces.action.size)
+        self.state = state_encoder(spaces.state, width)  # whatever kind of state it is
+        self.head = nn.Linear(width, spaces.action.size)
         self.squash = torch.tanh if spaces.action.kind == "continuous" else nn.Identity()
 
     def forward(self, steps: Batch) -> Tensor:
@@ -47,14 +51,16 @@ class ClonePolicy(nn.Module):
 
 
 class Clone(DT):
-    """Learns as DT does, with windows of one step and another policy."""
+    """3. What it learns from (`prepare`, `draw`), how (`loss`) and how it acts (`actor`): as DT."""
 
-    name = "clone"
+    name = NAME
 
     def __init__(self, spaces: TaskSpaces, options: CloneOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
-        self.policy = ClonePolicy(spaces, options.width, seed)
-        self.networks: dict[str, nn.Module] = {"policy": self.policy}
+        with torch.random.fork_rng(devices=[]):  # the same weights from the same seed
+            torch.manual_seed(seed)
+            self.policy = ClonePolicy(spaces, options.width)
+        self.networks: dict[str, nn.Module] = {"policy": self.policy}  # what is trained and saved
 
 
 def build(spaces: TaskSpaces, options: CloneOptions, seed: int, embedder: Any) -> Clone:
@@ -62,4 +68,4 @@ def build(spaces: TaskSpaces, options: CloneOptions, seed: int, embedder: Any) -
     return Clone(spaces, options, seed)
 
 
-CLONE = METHODS.register("clone", MethodEntry(CloneOptions, build))
+METHODS.register(NAME, MethodEntry(CloneOptions, build))
