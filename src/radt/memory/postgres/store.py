@@ -116,7 +116,7 @@ class PostgresStore(RowStore):
         width = self.identity.key_width
         check_queries(queries, k, partition, width)
         if partition is None:
-            return self._search_there(queries, k, None)
+            return self.search_there(queries, k, None)
         relevance = torch.full((len(queries), k), -torch.inf)
         ids = torch.full((len(queries), k), -1)
         large = self._sizes(partition) * width > HELD
@@ -124,7 +124,7 @@ class PostgresStore(RowStore):
             own = partition == task
             relevance[own], ids[own] = self._search_held(queries[own], k, task)
         if bool(large.any()):
-            found = self._search_there(queries[large], k, partition[large])
+            found = self.search_there(queries[large], k, partition[large])
             relevance[large], ids[large] = found
         return relevance, ids
 
@@ -151,10 +151,10 @@ class PostgresStore(RowStore):
         rows = [found[number] for number in wanted if number in found]
         return torch.tensor([row.id for row in rows], dtype=torch.int64), self.format.keys(rows)
 
-    def _search_there(
+    def search_there(
         self, queries: Tensor, k: int, partition: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Let the server compare keys."""
+        """Let the server compare keys, also those that are held here."""
         newest = self.state.last_id
 
         def work(connection: Connection) -> tuple[Tensor, Tensor]:
