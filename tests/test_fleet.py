@@ -106,3 +106,17 @@ def test_the_example_shares_what_one_agent_finds() -> None:
     returns = runpy.run_path(str(EXAMPLE))["main"]()
     assert len(returns) == 8
     assert np.mean(returns[-3:]) > np.mean(returns[:2])
+
+
+def test_slots_with_one_task_count_together_what_they_have_tried() -> None:
+    method = build_method("ra-dt+", SPACES)
+    own = method.actor(1).memory
+    assert own is not None
+    agent = Agent(method, Target(5.0), slots=3, tasks=(3, 3, 4), memory=own.at("ram:"))
+    for _ in range(3):
+        begin(agent)
+        agent.observe([0.0] * 3, [False] * 3, [False] * 3)
+    begin(agent)
+    kept = agent.actor.kept()  # type: ignore[attr-defined]
+    tried = [int(kept["tried"][kept["tried_at"][:, 0] == slot].sum()) for slot in range(3)]
+    assert tried == [6, 6, 3]

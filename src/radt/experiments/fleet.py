@@ -53,7 +53,7 @@ def together(method: Method, trials: Trials, agents: int) -> Array:
     if own is None:
         raise RunError(f"{method.name} has no memory that a fleet could share; take ra-dt")
     slots = tuple(task for task in trials.tasks for _ in range(agents))
-    count = trials.count if agents == 1 else max(1, trials.count // 2)
+    count = trials.count if agents == 1 else max(1, trials.count // 4)
     with own.at("ram:") as memory:
         acting = replace(trials, tasks=slots, count=count)
         returns = roll_out(method, acting, Tracker(), memory=memory).returns
@@ -141,9 +141,9 @@ FLEET = add(
         measurement=Measurement(ask, rows, verdict="verdict"),
         note="The agents of a task are slots of one vector agent with one memory in RAM, so their "
         "trials end together. Each sees at the start of a trial what all have stored, and none "
-        "explores a task that another has solved; what was tried in vain nobody tells the others. "
-        "The mean return of the n-th trial is compared with what one agent earns in its late "
-        "trials.",
+        "explores a task that another has solved; where exploration counts what was tried, they "
+        "count together. The mean return of the n-th trial is compared with what one agent earns "
+        "in its late trials.",
         picture=picture,
         summary=summary,
     )
