@@ -12,6 +12,7 @@ from radt.agent import Agent, Target, members
 from radt.icl import in_context_learning
 from radt.loading import WEIGHTS
 from radt.memory.memory import Memory
+from radt.methods.exploration import ExplorationConfig, with_exploration
 from tests.contracts.method import build_method
 from tests.contracts.unequal import HORIZON, SPACES, unequal_envs
 from tests.memory import postgres
@@ -109,7 +110,7 @@ def test_the_example_shares_what_one_agent_finds() -> None:
 
 
 def test_slots_with_one_task_count_together_what_they_have_tried() -> None:
-    method = build_method("ra-dt+", SPACES)
+    method = with_exploration(build_method("ra-dt", SPACES), ExplorationConfig(count_bonus=1.0))
     own = method.actor(1).memory
     assert own is not None
     agent = Agent(method, Target(5.0), slots=3, tasks=(3, 3, 4), memory=own.at("ram:"))

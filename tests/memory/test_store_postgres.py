@@ -96,9 +96,11 @@ def test_what_others_remove_is_neither_found_nor_read(tmp_path: Path) -> None:
         chunks = other.chunks(torch.arange(len(other.entries))[:, None])
         assert torch.equal(chunks.mask.any(1), ~gone)
         assert torch.equal(other.keys.any(1), ~gone)
-        ids = other.search(torch.ones(2, WIDTH), 50, torch.tensor([0, 1]))[1]
+        asked = torch.ones(2, WIDTH), 50, torch.tensor([0, 1])
+        ids = other.search_there(*asked)[1]  # type: ignore[attr-defined]
         assert (ids[0] == -1).all()
         assert set(ids[1].tolist()) == {-1, *(~gone).nonzero().flatten().tolist()}
+        assert not other.chunks(other.search(*asked)[1]).mask[0].any()
         other.keep(~gone)  # once more, at the same time
         assert_same(other, store)
 

@@ -1,7 +1,7 @@
 """A memory on a PostgreSQL server, which agents on several machines write to and search.
 
 The numbers of all entries are in RAM, as they were when the memory was opened or last refreshed,
-and so are the keys of the tasks that are searched (see held.py); contents stay on the server.
+and so are keys, once a task is searched, unless there are very many; contents stay on the server.
 Writers take turns, one transaction each, so ids rise in the order in which writes become visible.
 """
 
@@ -19,9 +19,8 @@ from torch import Tensor
 from radt.memory.entries import Entries, blank
 from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import Identity, refuse_other, refuse_reader
-from radt.memory.index import check_queries
+from radt.memory.index import FlatIndex, check_queries
 from radt.memory.postgres import tables
-from radt.memory.postgres.held import HELD, HeldTask
 from radt.memory.postgres.server import (
     Address,
     Connection,
@@ -32,9 +31,12 @@ from radt.memory.postgres.server import (
     read_address,
 )
 from radt.memory.rows import About, Findings, Row, RowFormat, RowStore, State, check_ids, some
-from radt.memory.store import NewEntries, ids_of
+from radt.memory.store import NewEntries, StoreIndex, ids_of
 
 STRANGE = "are searched by other keys than theirs"
+# A memory whose keys have no more numbers is searched here: PostgreSQL takes a row at a time, so
+# that it needs longer to count 10,000 rows than a product takes to compare them.
+HELD = 1 << 23
 
 
 def no_server_memory(place: str) -> MemoryServerError:
@@ -71,7 +73,7 @@ class PostgresStore(RowStore):
         self.server = Server(self.place, f"radt_{name}", address, patience or Patience())
         self.format, self.state = RowFormat(self._find(identity)), State()
         self._writes = 0  # that this client has begun
-        self._held: dict[int, HeldTask] = {}
+        self._held: StoreIndex | None = None  # of a memory whose keys are held here
         self._begin_columns(self.identity.key_width)  # keys as far as they were asked for
         self._apply(self.server.transact(self._changes, reading=True))
 
@@ -81,11 +83,12 @@ class PostgresStore(RowStore):
 
         They are read when they are asked for, and kept.
         """
-        missing = self.numbers[len(self._keys.rows) :]
-        if len(missing):
-            there, found = self._keys_there(missing)
+        missing: list[int] = self.numbers[len(self._keys.rows) :].tolist()
+        if missing:
+            found = self.server.run(lambda connection: self._rows(connection, missing, False))
             keys = torch.zeros(len(missing), self.identity.key_width)
-            keys[torch.isin(missing, there)] = found
+            there = torch.tensor([id in found for id in missing])
+            keys[there] = self.format.keys(found[id] for id in missing if id in found)
             self._keys.append(keys)
         return self._keys.rows
 
@@ -115,41 +118,11 @@ class PostgresStore(RowStore):
         """
         width = self.identity.key_width
         check_queries(queries, k, partition, width)
-        if partition is None:
-            return self.search_there(queries, k, None)
-        relevance = torch.full((len(queries), k), -torch.inf)
-        ids = torch.full((len(queries), k), -1)
-        large = self._sizes(partition) * width > HELD
-        for task in partition[~large].unique().tolist():
-            own = partition == task
-            relevance[own], ids[own] = self._search_held(queries[own], k, task)
-        if bool(large.any()):
-            found = self.search_there(queries[large], k, partition[large])
-            relevance[large], ids[large] = found
-        return relevance, ids
-
-    def _sizes(self, tasks: Tensor) -> Tensor:
-        """Count the entries of tasks, [n]."""
-        known = tasks < len(self._counts)
-        counted = torch.zeros_like(tasks)
-        counted[known] = self._counts[tasks[known]]
-        return counted
-
-    def _search_held(self, queries: Tensor, k: int, task: int) -> tuple[Tensor, Tensor]:
-        """Compare all keys of a task in RAM."""
-        held = self._held.setdefault(task, HeldTask(self.identity.key_width))
-        held.follow(
-            lambda: self.numbers[self.entries.task == task], self.state.writes, self._keys_there
-        )
-        relevance, numbers = held.index.search(queries, k)
-        return relevance, ids_of(self.numbers.numpy(), numbers)
-
-    def _keys_there(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Read the keys of those entries that others have not removed, with their numbers."""
-        wanted: list[int] = numbers.tolist()
-        found = self.server.run(lambda connection: self._rows(connection, wanted, False))
-        rows = [found[number] for number in wanted if number in found]
-        return torch.tensor([row.id for row in rows], dtype=torch.int64), self.format.keys(rows)
+        if partition is None or len(self) * width > HELD:
+            return self.search_there(queries, k, partition)
+        self._held = self._held or StoreIndex(FlatIndex(width), self)
+        self._held.follow()
+        return self._held.search(queries, k, partition)
 
     def search_there(
         self, queries: Tensor, k: int, partition: Tensor | None
