@@ -7,8 +7,9 @@ together. Nothing is trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,22 +74,19 @@ def reached(fleet: Array, one: Array) -> Interval:
 
 
 def rows(answer: Mapping[str, Any]) -> list[Row]:
-    """Make a row of each fleet, from the mean of its agents."""
+    """Make a row of each fleet, from the mean of its agents; what one agent earns is the level."""
     returns = {line["agents"]: np.array(line["returns"]).mean(1) for line in answer["fleets"]}
-    return [fleet_row(answer, agents, each, returns[1]) for agents, each in returns.items()]
-
-
-def fleet_row(answer: Mapping[str, Any], agents: int, fleet: Array, one: Array) -> Row:
-    """Score a fleet [task, trial], and say how soon it earns what one agent earns late."""
-    needed = reached(fleet, one)
-    return {
-        **answer_row(answer, f"{agents} agents", fleet[None]),
-        "agents": agents,
-        "reached_after": needed.mean,
-        "reached_after_ci95": [needed.low, needed.high],
-        "level": float(late_score(one).mean()),
-        "curve": fleet.mean(0).tolist(),
-    }
+    level = float(late_score(returns[1]).mean())
+    return [
+        {
+            **answer_row(answer, f"{agents} agents", fleet[None]),
+            "agents": agents,
+            "level": level,
+            "reached_after": asdict(reached(fleet, returns[1])),
+            "curve": fleet.mean(0).tolist(),
+        }
+        for agents, fleet in returns.items()
+    ]
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
@@ -100,9 +98,8 @@ def summary(rows: Sequence[Row]) -> list[Row]:
             "trials each": row["trials"],
             "first trial": row["curve"][0],
             "late trials": row["score"],
-            "95 %": "[{:.1f}, {:.1f}]".format(*row["ci95_tasks"]),
-            "trials each until one agent's late trials": int(row["reached_after"]),
-            "95 % over tasks": "[{:.0f}, {:.0f}]".format(*row["reached_after_ci95"]),
+            "trials each until one agent's late trials": int(row["reached_after"]["mean"]),
+            "95 % over tasks": "[{low:.0f}, {high:.0f}]".format(**row["reached_after"]),
         }
         for row in rows
     ]
@@ -111,23 +108,18 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 def picture(rows: Sequence[Row], file: Path) -> Path:
     """Draw the mean return against trials each, a panel for each agent that was trained."""
 
-    def panel(label: str) -> Callable[[Axes], None]:
-        def draw(axes: Axes) -> None:
-            own = [row for row in rows if row["label"] == label]
-            for row, colour in zip(own, SPARE_COLOURS, strict=False):
-                name = f"{row['agents']} agent{'s' * (row['agents'] > 1)}"
-                trials = range(1, row["trials"] + 1)
-                axes.plot(trials, row["curve"], color=colour, linewidth=1.6, label=name)
-            axes.axhline(own[0]["level"], color=INK, linewidth=0.9, linestyle=(0, (6, 4)))
-            plain_axes(axes, label, "trials each")
-            axes.legend(fontsize=8, frameon=False, labelcolor=INK)
+    def draw(axes: Axes, label: str) -> None:
+        own = [row for row in rows if row["label"] == label]
+        for row, colour in zip(own, SPARE_COLOURS, strict=False):
+            trials = range(1, row["trials"] + 1)
+            axes.plot(trials, row["curve"], color=colour, linewidth=1.6, label=row["condition"])
+        axes.axhline(own[0]["level"], color=INK, linewidth=0.9, linestyle=(0, (6, 4)))
+        plain_axes(axes, label, "trials each")
+        axes.legend(fontsize=8, frameon=False, labelcolor=INK)
 
-        return draw
-
-    panels = [panel(label) for label in dict.fromkeys(row["label"] for row in rows)]
+    panels = [partial(draw, label=label) for label in dict.fromkeys(row["label"] for row in rows)]
     note = f"mean return over {len(rows[0]['per_task'])} unseen tasks; dashed: one, late trials"
-    size = (4.2 * len(panels) + 0.6, 3.6)
-    title = f"{rows[0]['env']}: fleets that share a memory"
+    title, size = f"{rows[0]['env']}: fleets that share a memory", (4.2 * len(panels) + 0.6, 3.6)
     return Picture(panels, title, note, size, (1.0,) * len(panels)).save(file)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from radt.memory.entries import concat_chunks
 from radt.memory.growing import GrowingRecord
-from radt.memory.identity import Identity, StoreError
+from radt.memory.identity import StoreError
 from radt.memory.store import STORES, GrowingColumns, NewEntries, Store, open_store
 from radt.trajectory import Batch
 
@@ -59,9 +59,7 @@ class LocalCopy(GrowingColumns):
     def _follow(self) -> None:
         """Read what the source holds more, all or nothing, and drop what it holds no more."""
         source, known = self.source, self.numbers
-        new = torch.arange(len(source.numbers))
-        if len(known):
-            new = new[source.numbers > known[-1]]
+        new = (source.numbers > (known[-1] if len(known) else -1)).nonzero()[:, 0]
         keys, chunks = source.keys[new], source.chunks(new[:, None])
         if self._removed != source.removals:
             kept = torch.isin(known, source.numbers)
@@ -72,9 +70,4 @@ class LocalCopy(GrowingColumns):
         self._chunks.append(chunks)
 
 
-def open_copy(place: str, identity: Identity, writing: bool) -> LocalCopy:
-    """Open the store at a place and copy what it holds."""
-    return LocalCopy(open_store(place, identity, writing))
-
-
-STORES.register("copy", open_copy)
+STORES.register("copy", lambda place, who, writing: LocalCopy(open_store(place, who, writing)))

@@ -21,25 +21,19 @@ def hold(folder: Path, patience: float = 0.0) -> Iterator[None]:
     path = folder / LOCK
     if folder.exists() and not folder.is_dir():
         raise MemoryFileError(f"{folder} is a file, but a memory is a folder; name another")
+    until = time.monotonic() + patience
     with ExitStack() as held:
-        until = time.monotonic() + patience
         while True:
             try:
                 held.enter_context(locked(path, wait=False))
                 break
             except BlockingIOError as error:
-                if time.monotonic() < until:
-                    time.sleep(PAUSE)
-                    continue
-                raise busy(path) from error
+                if time.monotonic() >= until:
+                    who = path.read_text(encoding="utf-8").strip() or "unknown"
+                    raise MemoryBusyError(
+                        f"process {who} is writing to the memory in {folder} (it holds {path}); "
+                        "one process writes at a time: end it, open the memory with writing=False, "
+                        f"or let all who write open shared-folder:{folder}"
+                    ) from error
+            time.sleep(PAUSE)
         yield
-
-
-def busy(path: Path) -> MemoryBusyError:
-    """Build the error that names the process which writes to a folder."""
-    who = path.read_text(encoding="utf-8").strip() or "unknown"
-    return MemoryBusyError(
-        f"process {who} is writing to the memory in {path.parent} (it holds {path}); one "
-        "process writes at a time: end it, open the memory with writing=False, or let all who "
-        f"write open shared-folder:{path.parent}"
-    )
