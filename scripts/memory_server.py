@@ -14,7 +14,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -93,9 +93,9 @@ def measure_memory(memory: Memory, server: Any, arguments: ServerArguments) -> d
 
 
 def search_within(memory: Memory, task: int, queries: Tensor) -> Search:
-    """Return a search of one task, told for which of the queries [Q, 1, d]."""
-    own = torch.tensor([task])
-    return lambda at: memory.search(queries[at], K, own)
+    """Return a search of one task by the server, told for which of the queries [Q, 1, d]."""
+    own, store = torch.tensor([task]), cast(Any, memory.store)
+    return lambda at: store.search_there(queries[at], K, own)
 
 
 def made_up(memory: Memory, task: int, count: int) -> NewEntries:

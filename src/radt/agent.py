@@ -8,6 +8,7 @@ agent.observe(reward, terminated, truncated)   # ends trials itself and remember
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,13 +74,15 @@ class Agent:
         tasks in the slots: each has a random stream of its own, so that its noise does not depend
         on other slots, and actions are 0 in dimensions that its task does not have. A `memory`, or
         the place of one, is used instead of an empty one and outlives the agent: each slot reads
-        and writes the entries of its task.
+        and writes the entries of its task. Slots with one task are a fleet: each has noise of its
+        own, and sees at the start of a trial what all have stored.
         """
         self.method, self.target, self.rule, self.seed = method, target, rule or ActionRule(), seed
         self.single = slots is None
         self.slots = slots or 1
         self.autoreset_mode = autoreset_mode
         self.tasks, self._tasks_given = checked_tasks(tasks, self.slots), tasks is not None
+        self._members = members(self.tasks)
         check_size(method, self.slots)
         self.actor, self.head = method.actor(self.slots), head_of(method)
         self._shared = None if memory is None else self._share(memory)
@@ -162,8 +165,6 @@ class Agent:
         self.trials.begin_task(chosen)
         if self._shared is None:
             self.unwritten = [trial for trial in self.unwritten if trial.task not in chosen]
-        else:
-            self._recall(self._shared, chosen)
         self._tasks_started[chosen] += 1
         self.abandon(chosen)
 
@@ -264,6 +265,7 @@ class Agent:
 
         progress = self._needs_memory().load(Path(path), place)
         self.tasks[:] = own.tasks
+        self._members = members(self.tasks)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
         self.trials.rewards_of_trials = unpacked(progress, self.slots)
@@ -285,14 +287,14 @@ class Agent:
         return shared
 
     def _recall(self, memory: Memory, slots: NDArray[np.int64]) -> None:
-        """Know which tasks were solved before: they need no exploration."""
+        """See what others have written; tasks that anybody has solved need no exploration."""
         memory.refresh()
         above = self.method.spaces.solved_above
         if above is None:
             return
         for slot in slots.tolist():
             earned = memory.of_task(self.tasks[slot]).total_return
-            self.trials.solved[slot] = bool((earned > above).any())
+            self.trials.solved[slot] |= bool((earned > above).any())
 
     def _remember(self, finished: list[Trajectory]) -> None:
         """Write finished trials; what a memory cannot take now waits, what it never will is named.
@@ -332,10 +334,12 @@ class Agent:
         targets = np.zeros(len(slots), dtype=np.float32)
         for row, slot in enumerate(slots.tolist()):
             name = (self.seed, self.tasks[slot], self._tasks_started[slot], self.trials.trial[slot])
-            rng = np.random.default_rng([int(part) for part in name])
+            rng = np.random.default_rng([*map(int, name), *self._members[slot]])
             targets[row] = rng.normal(*self.target.of(self.tasks[slot]))
             self.trials.noise[slot] = rng.random(self.trials.noise.shape[1:])
         self.trials.begin_trial(slots, targets)
+        if self._shared is not None:
+            self._recall(self._shared, slots)
         self.actor.begin_trials(slots)
         self._between[slots] = False
 
@@ -412,3 +416,13 @@ def checked_tasks(tasks: Sequence[int] | None, slots: int) -> list[int]:
             f"{slots} slots were given {len(tasks)} tasks ({list(tasks)}); give each slot a task"
         )
     return [int(task) for task in tasks]
+
+
+def members(tasks: Sequence[int]) -> list[tuple[int, ...]]:
+    """Tell slots with one task apart; the first has no number and acts as it would alone."""
+    seen: Counter[int] = Counter()
+    found: list[tuple[int, ...]] = []
+    for task in tasks:
+        found.append((seen[task],) if seen[task] else ())
+        seen[task] += 1
+    return found

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.agent import Agent
+from radt.agent import Agent, members
 
 StepCallback = Callable[[int, Agent, NDArray[Any], NDArray[Any]], None]  # step, agent, obs, rewards
 
@@ -37,9 +37,9 @@ class ICLResult:
         return None if np.isnan(self.success).any() else self.success.tolist()
 
 
-def env_seed(seed: int, task: int) -> int:
+def env_seed(seed: int, task: int, *member: int) -> int:
     """Draw the seed of a task's environment, a stream of its own for every run and task."""
-    return int(np.random.default_rng([seed, task]).integers(1 << 31))
+    return int(np.random.default_rng([seed, task, *member]).integers(1 << 31))
 
 
 def in_context_learning(
@@ -63,7 +63,8 @@ def in_context_learning(
     first_reward = np.full((env.num_envs, trials), -1)
     success = np.full((env.num_envs, trials), np.nan)
     result = ICLResult(returns, first_reward, success)
-    seeds = [env_seed(seed, task) for task in agent.tasks]
+    tasks = agent.tasks
+    seeds = [env_seed(seed, task, *own) for task, own in zip(tasks, members(tasks), strict=True)]
     obs, _ = env.reset(seed=seeds)  # type: ignore[arg-type]  # line 3
     step = 0
     while (finished := int(agent.trials.trial.min())) < trials:  # line 2

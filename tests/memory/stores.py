@@ -20,7 +20,13 @@ from tests.memory import postgres
 from tests.toys import TOY_GRID, histories
 
 WIDTH = 6
-KINDS = ("ram", "folder", pytest.param("postgres", marks=postgres.needs_server))
+KINDS = (
+    "ram",
+    "folder",
+    "shared-folder",
+    "copy:folder",
+    pytest.param("postgres", marks=postgres.needs_server),
+)
 
 
 def identity(spaces: TaskSpaces, context_len: int = 4) -> Identity:

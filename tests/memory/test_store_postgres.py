@@ -96,9 +96,11 @@ def test_what_others_remove_is_neither_found_nor_read(tmp_path: Path) -> None:
         chunks = other.chunks(torch.arange(len(other.entries))[:, None])
         assert torch.equal(chunks.mask.any(1), ~gone)
         assert torch.equal(other.keys.any(1), ~gone)
-        ids = other.search(torch.ones(2, WIDTH), 50, torch.tensor([0, 1]))[1]
+        asked = torch.ones(2, WIDTH), 50, torch.tensor([0, 1])
+        ids = other.search_there(*asked)[1]  # type: ignore[attr-defined]
         assert (ids[0] == -1).all()
         assert set(ids[1].tolist()) == {-1, *(~gone).nonzero().flatten().tolist()}
+        assert not other.chunks(other.search(*asked)[1]).mask[0].any()
         other.keep(~gone)  # once more, at the same time
         assert_same(other, store)
 
@@ -177,8 +179,39 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
         open_store("postgres:room", WHO)
 
 
+def hold(monkeypatch: pytest.MonkeyPatch, held: bool) -> None:
+    """Let clients hold the keys of the tasks that they search, as usual, or of none."""
+    if not held:
+        monkeypatch.setattr("radt.memory.postgres.store.HELD", 0)
+
+
 @needs_server
-def test_searches_agree_with_the_flat_index(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_held_keys_follow_what_anybody_writes_and_removes(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    with closing(client(tmp_path)) as store, closing(client(tmp_path)) as other:
+        for turn in range(8):
+            first = len(store.entries)
+            append_keys(store, torch.randn(40, WIDTH), torch.arange(40) % 3)
+            if turn % 3 == 2:
+                other.refresh()
+                other.keep(torch.rand(len(other.entries)) < 0.7)
+            queries, asked = torch.randn(12, WIDTH), torch.arange(12) % 4
+            for each in (store, other):
+                each.refresh()
+                flat = FlatIndex(WIDTH)
+                flat.add(each.keys, each.entries.task)
+                theirs, ours = each.search(queries, 60, asked), flat.search(queries, 60, asked)
+                assert torch.equal(theirs[0], ours[0])
+                assert torch.equal(theirs[1], ours[1])
+        assert len(store.entries) > first
+
+
+@needs_server
+@pytest.mark.parametrize("held", [True, False])
+def test_searches_agree_with_the_flat_index(
+    held: bool, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(monkeypatch, held)
     keys = torch.from_numpy(rng.normal(size=(600, WIDTH)).astype(np.float32))
     keys[200:300], keys[300:303] = keys[100:200], 0  # ties, and keys that resemble none
     keys[400], keys[401] = 1e25 * keys[400], 1e-25 * keys[401]
@@ -194,6 +227,9 @@ def test_searches_agree_with_the_flat_index(tmp_path: Path, rng: np.random.Gener
             theirs, exact = store.search(queries, k, asked), flat.search(queries, k, asked)
             torch.testing.assert_close(theirs[0], exact[0], rtol=0, atol=CLOSE)
             assert (theirs[1] == exact[1]).float().mean() > 0.99  # near ties may change places
+            if held and asked is not None:  # the same search
+                assert torch.equal(theirs[0], exact[0])
+                assert torch.equal(theirs[1], exact[1])
         newest_first = store.search(keys[150:151], 2, tasks[150:151])
         assert newest_first[1].tolist() == [[250, 150]]
         assert newest_first[0].tolist() == [[1, 1]]
@@ -205,8 +241,11 @@ def test_searches_agree_with_the_flat_index(tmp_path: Path, rng: np.random.Gener
 
 
 @needs_server
-def test_an_approximate_index_never_answers_for_a_task(tmp_path: Path) -> None:
+def test_an_approximate_index_never_answers_for_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However much the planner would like to use it."""
+    hold(monkeypatch, False)
     from radt.memory.postgres import tables as search
 
     torch.manual_seed(0)
@@ -346,7 +385,10 @@ def test_keys_that_were_moved_are_noticed_when_a_memory_is_opened(
 
 @needs_server
 @pytest.mark.parametrize("name", ["another task", "dropped"])
-def test_keys_that_are_moved_while_a_memory_is_open_are_noticed(name: str, tmp_path: Path) -> None:
+def test_keys_that_are_moved_while_a_memory_is_open_are_noticed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(monkeypatch, False)
     with closing(filled(tmp_path)) as store, closing(client(tmp_path)) as other:
         queries, tasks = torch.ones(2, WIDTH), store.entries.task.unique()[:2]
         _, before = store.search(queries, 3, tasks)  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from radt.experiments import data_sources as data_sources
 from radt.experiments import demonstrations as demonstrations
 from radt.experiments import efficiency as efficiency
 from radt.experiments import five_minutes as five_minutes
+from radt.experiments import fleet as fleet
 from radt.experiments import fresh_tasks as fresh_tasks
 from radt.experiments import key_door as key_door
 from radt.experiments import language_models as language_models

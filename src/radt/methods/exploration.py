@@ -23,8 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from radt.memory.memory import Memory
 from radt.methods.back_off import backs_off, exploring
-from radt.methods.method import Actor, Method, SavesState
+from radt.methods.method import Actor, Method, SavesState, UsesSharedMemory
 from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
 
@@ -50,10 +51,15 @@ class ExplorationBonus:
         self.actions = spaces.action.size
         self.counts: list[dict[Place, NDArray[np.int64]]] = [{} for _ in range(slots)]  # of [A]
 
+    def share(self, tasks: NDArray[np.int64]) -> None:
+        """Let slots with one task count together, so that none tries what another has tried."""
+        first: dict[int, dict[Place, NDArray[np.int64]]] = {}
+        self.counts = [first.setdefault(task, {}) for task in tasks.tolist()]
+
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Start new tasks in some slots."""
         for slot in slots.tolist():
-            self.counts[slot] = {}
+            self.counts[slot].clear()
 
     def kept(self) -> dict[str, Tensor]:
         """Return what is worth saving."""
@@ -157,9 +163,15 @@ def counting(actor: Actor, bonus: ExplorationBonus) -> Actor:
     decide, forget = actor.decide, actor.forget
     saves = actor if isinstance(actor, SavesState) else None
     kept, restore = (saves.kept, saves.restore) if saves else (None, None)
+    share = actor.share if isinstance(actor, UsesSharedMemory) else None
 
     def decide_and_count(trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         return bonus.adjust(decide(trials, slots), trials, slots)
+
+    def share_both(memory: Memory, tasks: NDArray[np.int64]) -> None:
+        if share:
+            share(memory, tasks)
+            bonus.share(tasks)
 
     def forget_counts(slots: NDArray[np.int64]) -> None:
         forget(slots)
@@ -176,5 +188,7 @@ def counting(actor: Actor, bonus: ExplorationBonus) -> Actor:
     wrapped: Any = actor
     wrapped.decide, wrapped.forget = decide_and_count, forget_counts
     wrapped.kept, wrapped.restore = keep_counts, restore_counts
+    if share:
+        wrapped.share = share_both
     wrapped.remembers = True
     return actor

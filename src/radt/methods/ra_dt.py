@@ -173,10 +173,8 @@ class RADTActor:
             self._memory.forget(torch.from_numpy(slots))
 
     def begin_trials(self, slots: NDArray[np.int64]) -> None:
-        """Start new windows and queries; in a shared memory, see what others have written."""
+        """Start new windows and queries."""
         self.window.begin_trials(slots)
-        if self._tasks is not None:
-            self._memory.refresh()
         stored: NDArray[np.bool_] = np.isin(slots, self._memory.entries.task.numpy())
         only_own = self._tasks is None and self.retrieve is None  # nothing comes before its end
         self._searches[slots] = stored | (not only_own)

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,9 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radt.files import atomic_write, locked, remove_leftovers
+from radt.files import atomic_write, remove_leftovers
 from radt.memory.entries import Entries
 from radt.memory.folder.database import Database, create_database, damaged
+from radt.memory.folder.lock import PATIENCE, hold
 from radt.memory.identity import (
     Identity,
     MemoryBusyError,
@@ -39,7 +40,6 @@ from radt.memory.store import STORES, NewEntries
 NAME = "acknowledged"
 RECORD = re.compile(rb"(generation (\d{10}) writes (\d{15})) ([0-9a-f]{32})\n")
 LENGTH = 78  # of a record
-LOCK = "writer.lock"
 UNKNOWN = "it is damaged or missing, so nobody knows what the memory must hold"
 AT_ONCE = 4096  # rows that are read together
 ID_BITS = 40  # of a number; ids count anew in each database
@@ -97,24 +97,6 @@ def size_of(database: Path) -> int:
 def databases(folder: Path) -> list[Path]:
     """List the databases of a folder, the oldest first."""
     return sorted(folder.glob("entries-[0-9][0-9][0-9][0-9][0-9][0-9].sqlite3"))
-
-
-@contextmanager
-def hold(folder: Path) -> Iterator[None]:
-    """Be the one process that writes to a folder."""
-    path = folder / LOCK
-    if folder.exists() and not folder.is_dir():
-        raise MemoryFileError(f"{folder} is a file, but a memory is a folder; name another")
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked(path, wait=False))
-        except BlockingIOError as error:
-            who = path.read_text(encoding="utf-8").strip() or "unknown"
-            raise MemoryBusyError(
-                f"process {who} is writing to the memory in {folder} (it holds {path}); one "
-                "process writes at a time: end it, or open the memory with writing=False"
-            ) from error
-        yield
 
 
 def make_ready(folder: Path, identity: Identity | None) -> None:
@@ -186,50 +168,80 @@ def switch(
 
 
 class FolderStore(RowStore):
-    """Entries in a folder, as they were when it was opened or last refreshed."""
+    """Entries in a folder, as they were when it was opened or last refreshed.
+
+    The one process that writes holds the folder while it is open. Those that share it hold it only
+    while they write, and see then what others have written since.
+    """
 
     database: Database
     generation: int  # which of the folder's databases it is
 
-    def __init__(self, folder: Path, identity: Identity | None, writing: bool) -> None:
+    def __init__(
+        self, folder: Path, identity: Identity | None, writing: bool, shared: bool = False
+    ) -> None:
         """Open a folder; without an identity, take the one it has."""
-        self.folder, self.writing = folder, writing
+        self.folder, self.writing, self.shared = folder, writing, shared and writing
         self.place, self.removals = str(folder), 0
         self._process = os.getpid()
         with ExitStack() as opened:
+            held = opened.enter_context(ExitStack())
             if writing:
                 if identity is None and not folder.exists():
                     raise no_folder_memory(folder)
-                opened.enter_context(hold(folder))
+                held.enter_context(hold(folder, PATIENCE if self.shared else 0.0))
                 make_ready(folder, identity)
             self._load(identity)
+            if self.shared:
+                held.close()
             opened.callback(lambda: self.database.close())
             self._opened = opened.pop_all()
 
     def append(self, new: NewEntries) -> None:
         """Add entries in one transaction: safe when this returns, none of them if it raises."""
         self._check_writer()
-        rows = list(self.format.rows(new, self.state.last_id + 1))
-        if not rows:
+        if not len(new):
             return
-        state = self.state.after(new.entries)
-        self.database.write(state, rows)
-        self._acknowledge(state)
-        self._take_in(rows)
+        first = self.episodes
+        with self._turn():
+            numbered = new.entries.episode + self.episodes - first
+            new = replace(new, entries=replace(new.entries, episode=numbered))
+            rows = list(self.format.rows(new, self.state.last_id + 1))
+            state = self.state.after(new.entries)
+            self.database.write(state, rows)
+            self._acknowledge(state)
+            self._take_in(rows)
 
     def keep(self, kept: Tensor) -> None:
-        """Forget all entries but the marked ones, [N] bool, in one transaction."""
+        """Forget all entries but the marked ones, [N] bool, and those that others just wrote."""
         self._check_writer()
-        forget = self._ids(self.numbers[~kept])
-        state = self.state.after(Entries.none(), len(forget))
-        self.database.write(state, forget=forget)
-        self._acknowledge(state)
-        self._drop(kept)
+        gone, generation = self.numbers[~kept], self.generation
+        with self._turn():
+            if generation != self.generation:
+                raise MemoryBusyError(f"{self.place} was compacted meanwhile; forget again")
+            left = ~torch.isin(self.numbers, gone)
+            forget = self._ids(self.numbers[~left])
+            state = self.state.after(Entries.none(), len(forget))
+            self.database.write(state, forget=forget)
+            self._acknowledge(state)
+            self._drop(left)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Be the one that writes; among those that share, after what all others wrote."""
+        if not self.shared:
+            yield
+            return
+        with hold(self.folder, PATIENCE):
+            self.refresh()
+            if self.state.writes > expect_acknowledged(self.folder).writes:
+                self._acknowledge(self.state)  # of a process that was killed after its commit
+            yield
 
     def refresh(self) -> None:
-        """Take in what the writing process has acknowledged since."""
+        """Take in what other processes have acknowledged since."""
         refuse_child(self.place, self._process)
-        if self.writing:
+        if self.writing and not self.shared:
             return
         promised = expect_acknowledged(self.folder)
         if promised.generation != self.generation:
@@ -277,7 +289,7 @@ class FolderStore(RowStore):
                 self.state = self.database.read_about().state
                 self._take_in(self.database.rows(self.format, contents=False))
             self._check(promised)
-            if self.writing and self.state.writes > promised.writes:
+            if self.writing and not self.shared and self.state.writes > promised.writes:
                 self._acknowledge(self.state)  # committed by a process that was killed right then
         except BaseException:
             self.database.close()
@@ -335,3 +347,6 @@ class FolderStore(RowStore):
 
 
 STORES.register("folder", lambda place, who, writing: FolderStore(Path(place), who, writing))
+STORES.register(
+    "shared-folder", lambda place, who, writing: FolderStore(Path(place), who, writing, shared=True)
+)

@@ -28,13 +28,13 @@ from radt.memory.folder.database import (
     make_tables,
     refuse_no_damage,
 )
+from radt.memory.folder.lock import hold
 from radt.memory.folder.store import (
     Acknowledged,
     database_path,
     databases,
     expect_acknowledged,
     files_of,
-    hold,
     no_folder_memory,
     read_acknowledged,
     remove_others,

@@ -1,8 +1,8 @@
 """A memory on a PostgreSQL server, which agents on several machines write to and search.
 
-The numbers of all entries are in RAM, as they were when the memory was opened or last refreshed;
-keys and contents stay on the server, which also searches them. Writers take turns, one transaction
-each, so ids rise in the order in which writes become visible.
+The numbers of all entries are in RAM, as they were when the memory was opened or last refreshed,
+and so are keys, once a task is searched, unless there are very many; contents stay on the server.
+Writers take turns, one transaction each, so ids rise in the order in which writes become visible.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from radt.memory.entries import Entries, blank
 from radt.memory.growing import GrowingRecord, GrowingTensor
 from radt.memory.identity import Identity, refuse_other, refuse_reader
-from radt.memory.index import check_queries
+from radt.memory.index import FlatIndex, check_queries
 from radt.memory.postgres import tables
 from radt.memory.postgres.server import (
     Address,
@@ -31,9 +31,12 @@ from radt.memory.postgres.server import (
     read_address,
 )
 from radt.memory.rows import About, Findings, Row, RowFormat, RowStore, State, check_ids, some
-from radt.memory.store import NewEntries, ids_of
+from radt.memory.store import NewEntries, StoreIndex, ids_of
 
 STRANGE = "are searched by other keys than theirs"
+# A memory whose keys have no more numbers is searched here: PostgreSQL takes a row at a time, so
+# that it needs longer to count 10,000 rows than a product takes to compare them.
+HELD = 1 << 23
 
 
 def no_server_memory(place: str) -> MemoryServerError:
@@ -70,6 +73,7 @@ class PostgresStore(RowStore):
         self.server = Server(self.place, f"radt_{name}", address, patience or Patience())
         self.format, self.state = RowFormat(self._find(identity)), State()
         self._writes = 0  # that this client has begun
+        self._held: StoreIndex | None = None  # of a memory whose keys are held here
         self._begin_columns(self.identity.key_width)  # keys as far as they were asked for
         self._apply(self.server.transact(self._changes, reading=True))
 
@@ -112,7 +116,18 @@ class PostgresStore(RowStore):
 
         Within a partition the search is exact; over all of them it may miss some.
         """
-        check_queries(queries, k, partition, self.identity.key_width)
+        width = self.identity.key_width
+        check_queries(queries, k, partition, width)
+        if partition is None or len(self) * width > HELD:
+            return self.search_there(queries, k, partition)
+        self._held = self._held or StoreIndex(FlatIndex(width), self)
+        self._held.follow()
+        return self._held.search(queries, k, partition)
+
+    def search_there(
+        self, queries: Tensor, k: int, partition: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Let the server compare keys, also those that are held here."""
         newest = self.state.last_id
 
         def work(connection: Connection) -> tuple[Tensor, Tensor]:
