@@ -34,9 +34,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 KINDS = "table|older|domains|claim|claims|verdicts"
-BLOCK = re.compile(
-    rf"(<!-- ({KINDS})(?: (\S+))?(?: on (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL
-)
+BLOCK = re.compile(rf"(<!-- ({KINDS})(?: (\S+))?(?: on (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 DOMAINS = {  # of the README: environment and tasks, by what a reader calls them
     "Dark-Room 10x10": ("dark-room-10x10", "eval"),
     "Key-Door 10x10": ("dark-key-door-10x10", "eval"),
