@@ -96,7 +96,8 @@ def atomic_write(path: Path, content: bytes | Callable[[Path], object]) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":
-        _flush(path.parent)  # the new name, too, survives a power cut
+        with naming(path.parent):
+            _flush(path.parent)  # the new name, too, survives a power cut
 
 
 def remove_leftovers(folder: Path) -> None:
