@@ -237,7 +237,7 @@ def test_a_damaged_result_is_named(
     copy = shutil.copytree(finished, tmp_path / "copy")
     (copy / "icl.json").write_text('{"env": ')
     said = mistake(capsys, "run", *SMOKE, "--out", str(copy), "--quiet")
-    assert "icl.json is no result of an evaluation" in said
+    assert "icl.json is damaged" in said
     assert "delete it" in said
 
 

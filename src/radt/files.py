@@ -14,6 +14,7 @@ import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,7 +42,7 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def open_plain(path: Path) -> BinaryIO:
+def open_plain(path: Path) -> BufferedReader:
     """Open a file to read: a plain one, as a pipe would be waited for and a device has no end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     kind = os.fstat(descriptor).st_mode

@@ -63,39 +63,47 @@ def test_sigterm_stops_in_order_and_the_same_command_goes_on(tmp_path: Path) -> 
     assert list(tmp_path.rglob("manifest.json"))
 
 
-def stopped(words: tuple[str, ...], stops: int, seed: int) -> Iterator[Case]:
-    """Let the disk be full so often on the way; each time the same command goes on."""
-    rng = np.random.default_rng(seed)
-    for case in range(stops):
+def stopped(words: tuple[str, ...], rng: np.random.Generator) -> Iterator[str]:
+    """Let the disk be full at some file, again and again, until the same command is done."""
+    said = None
+    while said is None or said.code:
         with pytest.MonkeyPatch.context() as patch:
             at_sync(patch, int(rng.integers(1, 8)), full)
             try:
                 said = said_by(*words)
             except Exception as error:
-                yield case, "", f"tracebacks: {type(error).__name__}: {error}"
-                continue
-        named = "No space left on device; free some space" in said.err and "/" in said.err
-        said_so = is_one_line(said) and named
-        yield case, words[0], "clean" if said_so or said.code == 0 else f"tracebacks: {said}"
+                yield f"tracebacks: {type(error).__name__}: {error}"
+                return
+        named = "/" in said.err and "No space left on device; free some space" in said.err
+        if said.code:
+            yield "clean" if named and is_one_line(said) else f"tracebacks: {said}"
 
 
-def test_a_full_disk_names_its_file_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    assert {said for _, _, said in stopped(COLLECT, stops=3, seed=0)} == {"clean"}
-    assert said_by(*COLLECT).code == 0
+def command_in(verb: str, folder: Path, patch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """Name a command that leaves everything in a folder."""
+    use_toys(patch, folder / "data")
+    out = () if verb == "collect" else ("--method", "ra-dt", "--out", str(folder / "run"))
+    return verb, *USUAL, *out
+
+
+def test_a_full_disk_names_its_file_and_the_same_command_goes_on() -> None:
+    assert {*stopped(COLLECT, np.random.default_rng(0))} == {"clean"}
 
 
 @pytest.mark.long
-def test_full_disks(tmp_path: Path, tally: Tally, monkeypatch: pytest.MonkeyPatch) -> None:
-    words, found, whole = ("run", *USUAL, "--method", "ra-dt", "--out"), list[Case](), tmp_path
-    assert said_by(*words, str(whole / "run")).code == 0
-    expected = left_by(whole)
-    while len(found) < 300:
-        home = tmp_path.parent / f"full-{len(found)}"
-        use_toys(monkeypatch, home / "data")
-        stops = list(stopped((*words, str(home / "run")), stops=30, seed=len(found)))
-        assert said_by(*words, str(home / "run")).code == 0
-        same = left_by(home) == expected
-        found += stops if same else [(*stop[:2], "silent wrong") for stop in stops]
+@pytest.mark.parametrize(("verb", "cases"), [("collect", 200), ("run", 100)])
+def test_full_disks(
+    verb: str, cases: int, tmp_path: Path, tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said_by(*command_in(verb, tmp_path / "whole", monkeypatch)).code == 0
+    expected, found = left_by(tmp_path / "whole"), list[Case]()
+    while len(found) < cases:
+        home = tmp_path / f"full-{len(found)}"
+        words, rng = command_in(verb, home, monkeypatch), np.random.default_rng(len(found))
+        said = list(stopped(words, rng))
+        if left_by(home) != expected:
+            said = ["silent wrong"] * max(1, len(said))
+        found += [(len(found) + n, verb, each) for n, each in enumerate(said)]
         shutil.rmtree(home)
     assert_clean(found, tally)
 
