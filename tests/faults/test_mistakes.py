@@ -14,4 +14,4 @@ from tests.memory.conftest import Tally
 @pytest.mark.long
 def test_mistakes(tmp_path: Path, tally: Tally) -> None:
     collected(tmp_path / "home")
-    assert_clean(watched(mistaken, tmp_path, tmp_path / "home", cases=420), tally)
+    assert_clean(watched(mistaken, tmp_path, tmp_path / "home", cases=300), tally)
