@@ -248,7 +248,7 @@ def test_a_damaged_result_is_named(
     copy = shutil.copytree(finished, tmp_path / "copy")
     (copy / "icl.json").write_text('{"env": ')
     said = mistake(capsys, "run", *SMOKE, "--out", str(copy), "--quiet")
-    assert "icl.json is no result of an evaluation" in said
+    assert "icl.json is damaged" in said
     assert "delete it" in said
 
 
@@ -371,6 +371,10 @@ def test_a_runs_own_config_gives_that_run(
         (("run", ENV, "--config", "absent.json"), "absent.json: No such file"),
         (("run", ENV, "--set", "learn.learning_rate=-1"), "learning_rate must not be negative"),
         (("run", ENV, "--set", "learn.clip=-0.5"), "clip must be above 0"),
+        (("run", ENV, "--set", "collect.learning_rate=-1"), "learning_rate must not be negative"),
+        (("run", ENV, "--set", "collect.clip_range=-0.2"), "clip_range must be above 0"),
+        (("run", ENV, "--set", "collect.gamma=5"), "gamma must lie in [0, 1]"),
+        (("run", ENV, "--set", "options.training.query_dropout=-2"), "query_dropout"),
         (("run", ENV, "--set", "learn.clip=NaN"), "expected a finite number"),
         (("run", ENV, "--set", "learn.clip=" + "[" * 5000), "expected float"),
         (("run", ENV, "--set", "learn"), "is not of the form"),

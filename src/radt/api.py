@@ -10,7 +10,6 @@ Every phase looks first at what is there, so calling it again goes on where it w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from typing import Any
 from radt.config import RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
+from radt.decode import read_json
 from radt.distributed import joined_group
 from radt.engine import Engine
 from radt.errors import RunError
@@ -135,13 +135,8 @@ def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
         config, wanted = run.config, trace and not (run.out / RESULT).exists()
         with tracing(run.out / TRACE if wanted else None, config.env, config.label) as traced:
             path = evaluating.evaluate_run(run, _watch(run), traced, _how(run, engine))
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise RunError(
-            f"{path} is no result of an evaluation ({error}); delete it, and the same command "
-            "evaluates again"
-        ) from error
+    again = "delete it, and the same command evaluates again"
+    return read_json(path, dict[str, Any], again, RunError)
 
 
 def _how(run: Run, engine: Engine | None) -> evaluating.RollOut:

@@ -18,6 +18,7 @@ from torch import Tensor
 from radt.data.manifest import check_spaces
 from radt.decode import DecodeError, decode
 from radt.errors import RadtError
+from radt.files import open_plain
 from radt.memory.embed import EMBEDDERS
 from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.methods.method import METHODS, Method, blueprint, build_method
@@ -126,8 +127,8 @@ def read_header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]
     """Read names, shapes and the header without reading any tensor."""
     if not path.exists():
         raise CheckpointError(f"there is no checkpoint at {path}; train one with `radt run`")
-    if path.is_file():
-        path.open("rb").close()  # where that is not allowed, the system says so
+    if not path.is_dir():
+        open_plain(path).close()  # where that is not allowed, the system says so
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             shapes = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import os
 import sys
 import types
 import typing
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from radt.errors import RadtError
+from radt.files import open_plain
 from radt.old_names import FIELDS, MOVED, REMOVED, translated
 
 T = TypeVar("T")
@@ -167,9 +169,10 @@ def read_json(path: Path, kind: type[T], advice: str, error: type[RadtError] = D
     One that may not be read is not damaged: the system's own error says so.
     """
     try:
-        if (size := path.stat().st_size) > MOST_BYTES:
-            raise ValueError(f"it has {size:,} bytes, more than {MOST_BYTES:,}")
-        return decode(kind, parse_json(path.read_bytes()))
+        with open_plain(path) as file:
+            if (size := os.fstat(file.fileno()).st_size) > MOST_BYTES:
+                raise ValueError(f"it has {size:,} bytes, more than {MOST_BYTES:,}")
+            return decode(kind, parse_json(file.read()))
     except ValueError as reason:
         raise error(f"{path} is damaged ({reason}); {advice}") from reason
 

@@ -7,12 +7,14 @@ a file of theirs.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +27,10 @@ class NotOursError(RadtError, OSError):
     """Something else than a file of ours stands where one is to be written."""
 
 
+class NotPlainError(RadtError, OSError):
+    """A pipe or a device where a file is to be read."""
+
+
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Let an error of the system, such as a full disk, say at which file it came."""
@@ -34,6 +40,18 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """Open a file to read: a plain one, as a pipe would be waited for and a device has no end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise NotPlainError(f"{path} is a pipe or a device, not a file; give the file that is meant")
 
 
 def open_own(path: Path, flags: int = os.O_APPEND) -> BinaryIO:
@@ -79,7 +97,8 @@ def atomic_write(path: Path, content: bytes | Callable[[Path], object]) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":
-        _flush(path.parent)  # the new name, too, survives a power cut
+        with naming(path.parent):
+            _flush(path.parent)  # the new name, too, survives a power cut
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -91,7 +110,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def sha256(path: Path) -> str:
     """Hash a file's content, as hexadecimal digits."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -116,9 +135,9 @@ def locked(path: Path, wait: bool) -> Iterator[None]:
             except OSError:
                 pass  # on some disks of a network only files can be locked
         fcntl.flock(file, how)
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n".encode())
-        file.flush()
+        with naming(path):
+            file.truncate(0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())  # nothing is left to be flushed
         yield
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from radt.files import atomic_write
+from radt.files import atomic_write, open_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,7 +57,7 @@ def read_sealed(path: Path) -> Sealed:
     """Read all tensors and the header, if they are as they were written."""
     from safetensors import SafetensorError, safe_open
 
-    path.open("rb").close()  # one that may not be read is not damaged
+    open_plain(path).close()  # one that may not be read is not damaged
     try:
         with safe_open(path, framework="pt") as file:
             header = dict(file.metadata() or {})

@@ -53,7 +53,8 @@ class JsonLines:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with naming(self._path):
+            self._file.close()
 
 
 class TensorBoard:

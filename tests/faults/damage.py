@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +20,13 @@ import pytest
 from radt.checkpoint import load_checkpoint, save_checkpoint
 from radt.collect.groups import read_arrays
 from radt.data import Dataset
-from radt.errors import RadtError
 from radt.memory.folder.store import FolderStore
 from radt.memory.folder.verify import repair
 from radt.memory.identity import MemoryFileError
 from radt.memory.memory_file import read_file, write_file
 from radt.runs.trace import read_contents, read_trial
 from tests.data.histories import write_dataset
+from tests.faults.battery import Case, judged
 from tests.memory.stores import contents, filled_folder, identity
 from tests.toys import TOY_GRID
 
@@ -223,17 +221,16 @@ def mutate(path: Path, rng: np.random.Generator) -> str:
 
 def outcome(kind: Kind, folder: Path, good: Mapping[str, str]) -> str:
     """Read damaged files and say what came of it."""
-    try:
+
+    def look() -> bool:
         found, told = kind.read(folder)
-    except RadtError:
-        return "clean"
-    except Exception as error:
-        return f"tracebacks: {type(error).__name__}: {error}"
-    is_true = all(good.get(name) == value for name, value in found.items())
-    return "clean" if is_true and (told or found.keys() == good.keys()) else "silent wrong"
+        is_true = all(good.get(name) == value for name, value in found.items())
+        return is_true and (told or found.keys() == good.keys())
+
+    return judged(look)
 
 
-def attack(name: str, whole: Path, cases: range) -> Iterator[tuple[int, str, str]]:
+def attack(name: str, whole: Path, cases: range) -> Iterator[Case]:
     """Damage copies of a folder, and say how and what came of it."""
     kind = KINDS[name]
     shutil.copytree(whole, whole.parent / "good")
@@ -246,10 +243,3 @@ def attack(name: str, whole: Path, cases: range) -> Iterator[tuple[int, str, str
         way = mutate(files[case % len(files)], np.random.default_rng(case))
         yield case, way, outcome(kind, folder, good)
         shutil.rmtree(folder)
-
-
-def tell_attack(name: str, whole: Path, cases: range, told: Connection) -> None:
-    """Attack in a process of its own, which may crash or hang."""
-    warnings.simplefilter("ignore")
-    for case in attack(name, whole, cases):
-        told.send(case)

@@ -33,7 +33,9 @@ def tally(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) ->
 
 
 def keep(file: Path, battery: str, counts: Mapping[str, int], seconds: float) -> None:
-    """Write the counts of one battery beside those of the others."""
+    """Write the counts of one battery beside those of the others, and the table of all."""
+    from tests.faults.table import table
+
     kept: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     kept[battery] = {
         "counts": dict(counts),
@@ -42,3 +44,4 @@ def keep(file: Path, battery: str, counts: Mapping[str, int], seconds: float) ->
         "machine": machine(),
     }
     atomic_write(file, (json.dumps(dict(sorted(kept.items())), indent=1) + "\n").encode())
+    atomic_write(file.with_suffix(".md"), table(kept).encode())

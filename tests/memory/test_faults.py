@@ -1,10 +1,9 @@
-"""Kills, mutilated files, full disks, threads and processes: nothing acknowledged is lost."""
+"""Mutilated files, full disks, threads and processes: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
 import multiprocessing
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -22,7 +21,6 @@ from tests.memory.conftest import Tally
 from tests.memory.faults import WHO, assert_holds, assert_true, operate, trajectory
 from tests.memory.stores import contents, write
 
-KILLS = [pytest.param(10, id="ten"), pytest.param(100, id="hundred", marks=pytest.mark.long)]
 FILES = [pytest.param(100, id="100"), pytest.param(1000, id="1000", marks=pytest.mark.long)]
 WRITES = [pytest.param(4, id="short"), pytest.param(40, id="long", marks=pytest.mark.long)]
 
@@ -47,33 +45,6 @@ def last_word(receiver: Connection) -> str:
             said = receiver.recv_bytes()
         except EOFError:
             return said.decode()
-
-
-@pytest.mark.parametrize("kills", KILLS)
-def test_kills(kills: int, tmp_path: Path, tally: Tally) -> None:
-    rng, unacknowledged, done = np.random.default_rng(kills), 0, 0
-    for _ in range(kills):
-        receiver, process = start(faults.operate_for_ever, tmp_path)
-        for _ in range(int(rng.integers(1, 30))):
-            acknowledged = receiver.recv_bytes()
-        time.sleep(float(rng.uniform(0, 0.01)))
-        process.kill()
-        acknowledged = int(last_word(receiver) or acknowledged)
-        process.join()
-        assert verify(tmp_path).is_sound
-        with closing(FolderStore(tmp_path, WHO, writing=True)) as store:
-            done = store.state.writes
-            assert_holds(store, done)
-        assert acknowledged <= done <= acknowledged + 1
-        unacknowledged += done - acknowledged
-    tally(
-        {
-            "kills": kills,
-            "writes": done,
-            "acknowledged writes lost": 0,
-            "whole but not yet acknowledged": unacknowledged,
-        }
-    )
 
 
 def whole_folder(folder: Path) -> int:

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from radt.model.losses import action_loss, counted_errors, loss_in_parts
-from radt.model.policy import DecisionTransformer
+from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.model.transformer import Context
+from radt.room import NoRoomError
 from radt.trajectory import Batch
 from tests.model.batches import SPACES, mixed, random_actions, random_batch, small_model
 
@@ -299,3 +300,11 @@ def test_a_loss_in_parts_is_the_loss_of_the_whole(kind: str, rng: np.random.Gene
     torch.testing.assert_close(parts, whole)
     gradients = [torch.autograd.grad(loss, predicted)[0] for loss in (whole, parts)]
     torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("size", [{"width": 10**9}, {"layers": 10**9}, {"return_bins": 10**12}])
+def test_a_model_that_would_not_fit_into_memory_is_refused_with_the_number(
+    size: dict[str, int],
+) -> None:
+    with pytest.raises(NoRoomError, match=r"would take .* GB, but .* GB of memory"):
+        DecisionTransformer(SPACES["discrete"], ModelConfig(heads=1, **size), seed=0)

@@ -37,7 +37,15 @@ from radt.collect.rollout import (
     advantages,
     stream,
 )
-from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry, check_counts
+from radt.collect.source import (
+    SOURCES,
+    Forecast,
+    Recorded,
+    Request,
+    SourceEntry,
+    check_counts,
+    check_rates,
+)
 from radt.envs.suite import TaskSuite, privileged_suite
 
 ObservationScale = Literal["raw", "unit"]
@@ -73,6 +81,7 @@ class CollectConfig:
                 "and a batch needs two samples"
             )
         check_counts(self, "transitions", "n_epochs", "tasks_per_group", "rollouts_per_part")
+        check_rates(self)
         if self.observation_scale not in ("raw", "unit"):
             raise ValueError(
                 f"observation_scale is 'raw' or 'unit', not {self.observation_scale!r}"

@@ -42,7 +42,15 @@ from radt.collect.rollout import (
     drawn,
     stream,
 )
-from radt.collect.source import SOURCES, Forecast, Recorded, Request, SourceEntry, check_counts
+from radt.collect.source import (
+    SOURCES,
+    Forecast,
+    Recorded,
+    Request,
+    SourceEntry,
+    check_counts,
+    check_rates,
+)
 from radt.envs.suite import TaskSuite
 from radt.spaces import StateSpace, TaskSpaces
 
@@ -100,6 +108,7 @@ class RecurrentConfig:
             )
         counts = ("tasks", "candidates", "transitions", "units", "n_epochs", "tasks_per_group")
         check_counts(self, *counts, "rollouts_per_part")
+        check_rates(self)
 
     @property
     def rollouts(self) -> int:

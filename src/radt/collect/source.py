@@ -64,6 +64,19 @@ class Forecast:
     seconds: float
 
 
+def check_rates(options: Any) -> None:
+    """Refuse what PPO cannot learn with: rates below 0, bounds of 0, discounts beyond 1."""
+    for name in ("learning_rate", "ent_coef", "vf_coef"):
+        if (value := getattr(options, name)) < 0:
+            raise ValueError(f"{name} must not be negative, as {value} is")
+    for name in ("clip_range", "max_grad_norm", "adam_epsilon"):
+        if (value := getattr(options, name)) <= 0:
+            raise ValueError(f"{name} must be above 0, not {value}")
+    for name in ("gamma", "gae_lambda"):
+        if not 0 <= (value := getattr(options, name)) <= 1:
+            raise ValueError(f"{name} must lie in [0, 1], not {value}")
+
+
 def check_counts(options: Any, *names: str) -> None:
     """Refuse a negative seed, and options of these names that are below 1."""
     if options.seed < 0:

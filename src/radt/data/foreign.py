@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from radt.data.manifest import DataError
 from radt.data.store import array_risk
+from radt.files import open_plain
 from radt.room import check_room
 
 HDF5 = (".hdf5", ".h5")
@@ -50,7 +51,7 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
 
 
 def _of_npz(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+    with open_plain(path) as opened, np.load(opened, allow_pickle=False) as file:
         found = [name for name in file.files if name in names]
         claimed = sum(_claimed_bytes(path, file.zip, name) for name in found)
         check_room(f"{path}: its arrays", claimed, CUT_IT, DataError)
@@ -76,6 +77,7 @@ def _claimed_bytes(path: Path, archive: ZipFile, name: str) -> int:
 
 
 def _of_hdf5(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
+    open_plain(path).close()
     with h5py.File(path, "r", locking=False) as file:
         found = [name for name in file if name in names]
         for name in found:

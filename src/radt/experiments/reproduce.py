@@ -324,7 +324,7 @@ def verdict_of(experiment: Experiment, where: Where) -> Verdict | None:
     """Read the verdict that was written last; None where there is none."""
     content = written(where.results / experiment.name / ANSWER)
     word, why = content.get("verdict"), content.get("why")
-    return Verdict(word, str(why)) if word in WORDS else None
+    return Verdict(word, why) if word in WORDS and isinstance(why, str) else None
 
 
 def missing_weights(place: Place) -> RunError:

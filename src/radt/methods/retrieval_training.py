@@ -49,7 +49,8 @@ class RetrievalTraining:
         return self.dedup is not None or self.dedup_keep is not None
 
     def __post_init__(self) -> None:
-        for name in ("sampled_share", "any_task_share", "cut_off_keep", "dedup_keep"):
+        shares = ("sampled_share", "any_task_share", "cut_off_keep", "dedup_keep")
+        for name in (*shares, "query_dropout", "context_dropout"):
             check_share(name, getattr(self, name) or 0.0)
         check_share("sampled_share + any_task_share", self.sampled_share + self.any_task_share)
         if self.pool is not None and self.pool < 0:

@@ -12,6 +12,7 @@ from radt.model.heads import HeadName, action_head
 from radt.model.losses import return_loss
 from radt.model.tokens import StepEmbedding, Tokenisation
 from radt.model.transformer import Context, Transformer, initialise_as_gpt2
+from radt.room import check_room
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 
@@ -56,6 +57,13 @@ class ModelConfig:
             )
 
 
+def check_weights(config: ModelConfig) -> None:
+    """Refuse a model whose weights would not fit into memory before any of them is made."""
+    layers, width = config.layers + config.chunk_encoder, config.width
+    numbers = 12 * layers * width**2 + width * (config.return_bins or 1)  # 12 matrices a layer
+    check_room(f"a model of layers={layers}, width={width}", 4 * numbers, "choose a smaller one")
+
+
 class DecisionTransformer(nn.Module):
     """Predicts the action of every step of a window from the steps up to it."""
 
@@ -69,6 +77,7 @@ class DecisionTransformer(nn.Module):
     ) -> None:
         """Build a model whose input holds up to so many episodes."""
         super().__init__()
+        check_weights(config)
         self.spaces, self.config = spaces, config
         every_layer = tuple(range(config.layers))
         asked = every_layer if config.cross_layers is None else config.cross_layers

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from radt.model.attention import Place
 from radt.model.encoders import state_encoder
 from radt.model.heads import action_head
-from radt.model.policy import ModelConfig
+from radt.model.policy import ModelConfig, check_weights
 from radt.model.transformer import Transformer, initialise_as_gpt2
 from radt.spaces import TaskSpaces
 
@@ -77,6 +77,7 @@ class SetPolicy(nn.Module):
 
     def __init__(self, spaces: TaskSpaces, config: ModelConfig, seed: int) -> None:
         super().__init__()
+        check_weights(config)
         self.spaces, self.config = spaces, config
         self.embed = SetEmbedding(spaces, config.width, config.encoder)
         self.trunk = Transformer(config.layers, config.width, config.heads, config.dropout)

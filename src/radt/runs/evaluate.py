@@ -22,6 +22,7 @@ from radt.costs import count_parameters
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
 from radt.data.stats import mean_and_best
+from radt.decode import decode, read_json
 from radt.envs.suite import SUITES, scoring_of, splits_of, success_threshold
 from radt.files import atomic_write
 from radt.methods import METHODS, Method
@@ -115,7 +116,8 @@ def lacking(run: Run, path: Path) -> bool:
     if not (run.out / CHECKPOINT).exists():
         return False
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))["config"]["evaluate"]
+        config = read_json(path, dict[str, Any], "")["config"]
+        before = decode(dict[str, Any], config["evaluate"])
         known = {name for part in FURTHER for name in before.get(part, ())}
     except (ValueError, LookupError, TypeError):  # whoever reads it next says that it is damaged
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,39 +40,38 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     method = build_for(run)
     if "encoder" in method.networks:
         load_encoder(method.networks["encoder"], config)
-    tracker = run.tracker()
-    if config.trains_embedder:
-        with watch.phase("embedder"):
-            train_embedder(run, method, chosen, tracker)
-    with watch.phase("prepare"):
-        tracker.start("prepare", total=1)
-        facts = method.prepare(chosen, partial(_prepared, tracker))
-        for line in told(facts):
-            tracker.tell(line)
-        tracker.log(1, **facts)
-        tracker.finish()
-        _log_embeddings(tracker, method, 0)
-    with watch.phase("train"):
-        if entry.learn_online is not None:
-            train_online(run, method, entry.learn_online, tracker)
-        else:
-            learn(
-                method,
-                config.learn,
-                config.seed,
-                run.out / POLICY_STATE,
-                tracker,
-                evaluate=lambda update: validate(run, method),
-                group=run.group,
-            )
-    _log_embeddings(tracker, method, config.learn.updates)
-    tracker.close()
-    if run.group.is_rank_zero:
-        save_checkpoint(path, method, describe(run))
-        for state in (EMBEDDER_STATE, POLICY_STATE):  # to go on from; weights are in the checkpoint
-            (run.out / state).unlink(missing_ok=True)
-    run.group.wait()
-    return path
+    with closing(run.tracker()) as tracker:
+        if config.trains_embedder:
+            with watch.phase("embedder"):
+                train_embedder(run, method, chosen, tracker)
+        with watch.phase("prepare"):
+            tracker.start("prepare", total=1)
+            facts = method.prepare(chosen, partial(_prepared, tracker))
+            for line in told(facts):
+                tracker.tell(line)
+            tracker.log(1, **facts)
+            tracker.finish()
+            _log_embeddings(tracker, method, 0)
+        with watch.phase("train"):
+            if entry.learn_online is not None:
+                train_online(run, method, entry.learn_online, tracker)
+            else:
+                learn(
+                    method,
+                    config.learn,
+                    config.seed,
+                    run.out / POLICY_STATE,
+                    tracker,
+                    evaluate=lambda update: validate(run, method),
+                    group=run.group,
+                )
+        _log_embeddings(tracker, method, config.learn.updates)
+        if run.group.is_rank_zero:
+            save_checkpoint(path, method, describe(run))
+            for state in (EMBEDDER_STATE, POLICY_STATE):  # to go on from; the weights are there
+                (run.out / state).unlink(missing_ok=True)
+        run.group.wait()
+        return path
 
 
 def train_online(run: Run, method: Method, learn_online: LearnOnline, tracker: Tracker) -> None:

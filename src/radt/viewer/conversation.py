@@ -6,12 +6,11 @@ comes in is decoded strictly and bounded here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from radt.decode import DecodeError, decode
+from radt.decode import DecodeError, decode, parse_json
 from radt.envs.dark_room import PICKED, goal_cells_of, pick, pickable
 from radt.envs.suite import TaskSuite
 from radt.errors import RadtError
@@ -69,7 +68,7 @@ class Conversation:
     def _answer(self, text: str) -> Answer:
         if len(text) > MOST_CHARACTERS:
             raise DecodeError(f"a question may have {MOST_CHARACTERS} characters, not {len(text)}")
-        question = json.loads(text)
+        question = parse_json(text)
         if not isinstance(question, dict):
             raise DecodeError(f"expected an object, got {text[:80]!r}")
         verbs: dict[str, Callable[[dict[str, Any]], Answer]] = {
@@ -78,7 +77,7 @@ class Conversation:
             "change": self._change,
         }
         do = question.pop("do", None)
-        if do not in verbs:
+        if not isinstance(do, str) or do not in verbs:
             raise UnknownNameError("question", str(do)[:80], list(verbs))
         return verbs[do](question)
 
