@@ -115,6 +115,9 @@ def test_reads_are_in_the_record(dataset: Dataset, monkeypatch: pytest.MonkeyPat
     fastest = min(record["reads"], key=lambda read: read["p50_ms"])
     assert record["fastest"] == {300: fastest["index"]}
     assert record["ratio"] == fastest["product_p50_ms"] / fastest["p50_ms"]
+    (first,) = record["first_decisions"]
+    assert first["size"] == 300
+    assert first["p50_ms"] > 0
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

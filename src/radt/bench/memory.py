@@ -4,7 +4,7 @@ One query asks for the 50 most similar entries of the whole memory, and beside i
 keys in torch does the same. An entry that is found counts if it is as similar as the exact 50th, or
 less than 1e-6 behind: many keys of a grid world are equal, so that ids say nothing. An index counts
 as fast only where it finds 95%. The ratio is how many times as fast as the product the fastest one
-reads at the largest size.
+reads at the largest size. Beside it stands how the first decision of a trial grows with a memory.
 
 Keys are real: embeddings of what agents of a dataset have seen up to some step t < C. Beyond the
 real ones an entry is a real key moved by a tenth of the difference of two others: it stays among
@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -29,6 +30,7 @@ from torch import Tensor
 
 from radt.bench import USUAL, MemoryArguments, Resources
 from radt.bench.common import tracked, with_provenance
+from radt.bench.first_decision import first_decisions
 from radt.data import DataError, Dataset, dataset_folder
 from radt.loading import load, shipped
 from radt.memory.embed import Embedder
@@ -74,6 +76,9 @@ def bench_memory(arguments: MemoryArguments, resources: Resources = USUAL) -> di
             reads.append(measure_read(index, real, size, width))
     fastest = fastest_by_size(reads)
     measured = {
+        "first_decisions": first_decisions(
+            loaded, dataset, partial(real.of, like.embedder.width), sizes, resources.quiet
+        ),
         "env": loaded.card.env,
         "dataset": dataset.sha256,
         "embedder": like.embedder.fingerprint,
@@ -132,6 +137,10 @@ class RealKeys:
             moved = self.keys[second] - self.keys[third]
             keys = self.keys[at] + np.float32(0.1) * moved * beyond[:, None]
             yield widened(keys, width), torch.from_numpy(self.task[at])
+
+    def of(self, width: int, size: int) -> Tensor:
+        """Make so many keys [n, width] at once."""
+        return torch.cat([keys for keys, _ in self.blocks(size, width)])
 
     def asked(self, width: int) -> Tensor:
         return widened(self.queries, width)
@@ -197,7 +206,7 @@ def measure_read(name: str, real: RealKeys, size: int, width: int) -> Read:
     seconds = time.perf_counter() - begun
     held = psutil.Process().memory_info().rss - before
     exact = filled_index("flat", real, size, width).search(queries, K)[0]  # [Q, k]
-    keys = torch.cat([unit(some).float() for some, _ in real.blocks(size, width)])
+    keys = unit(real.of(width, size)).float()
     one, own, directions = queries.split(1), task.split(1), unit(queries).float().split(1)
     took = take_turns(
         {
