@@ -98,8 +98,18 @@ def title_of(records: Sequence[Record], wall_minutes: float | None = None) -> st
 
 def comparison_pictures(records: Sequence[Record]) -> dict[str, Picture]:
     """Draw what there is to see of some results, by file."""
+    records = by_named_rule(records)
     learning = {LEARNING: learning_picture(records)} if has_learning(records) else {}
     return {**icl_pictures(records, NAME), **learning}
+
+
+def by_named_rule(records: Sequence[Record]) -> Sequence[Record]:
+    """Leave out older records, which name no rule of action, where others do name theirs.
+
+    They act by another rule, so that their curves would not compare.
+    """
+    named = [record for record in records if record.get("rule")]
+    return named if any(learns(record) for record in named) else records
 
 
 def comparison_text(
