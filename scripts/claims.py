@@ -114,4 +114,4 @@ def claims_summary(results: Path) -> str:
     for number, _, verdict in verdicts(results):
         known[verdict.word][number] = None
     told = [f"*{word}* {', '.join(numbers)}" for word, numbers in known.items() if numbers]
-    return f"Verdicts on the paper's claims so far: {'; '.join(told)}.\n"
+    return f"Verdicts on the paper's claims so far, at laptop budget: {'; '.join(told)}.\n"
