@@ -104,8 +104,10 @@ def entry_claims(name: str, results: Path) -> str:
         f"{CLAIMS[number].figure}). Verdict: **{told.word}**, {told.why}."
         for number, told in own
     ]
-    page = f"[`radt reproduce {name}`](../../results/{name}/result.md)"
-    return "\n".join([*lines, f"- Command, and all rows by all rules: {page}."]) + "\n"
+    command = f"`radt reproduce {name}`"
+    if (results / name / "result.md").exists():
+        command = f"[{command}](../../results/{name}/result.md), where all rows are by all rules"
+    return "\n".join([*lines, f"- Command: {command}."]) + "\n"
 
 
 def claims_summary(results: Path) -> str:
