@@ -165,6 +165,8 @@ class Agent:
         self.trials.begin_task(chosen)
         if self._shared is None:
             self.unwritten = [trial for trial in self.unwritten if trial.task not in chosen]
+        else:
+            self._recall(self._shared, chosen)
         self._tasks_started[chosen] += 1
         self.abandon(chosen)
 

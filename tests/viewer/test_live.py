@@ -224,7 +224,7 @@ def test_a_change_leaves_the_rest_as_it_is(conversation: Conversation) -> None:
         (f'{{"do": "start", "source": "{SOURCE}", "path": "/etc"}}', "unknown name"),
         ('{"do": "advance"}', "no agent acts"),
         ('{"do": "change", "alpha": 1}', "no agent acts"),
-        ('{"do": "change", "alpha": NaN}', "no agent acts"),
+        ('{"do": "change", "alpha": NaN}', "not a number"),
         (" " * (MOST_CHARACTERS + 1), "characters"),
     ],
 )
