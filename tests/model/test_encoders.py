@@ -10,6 +10,7 @@ from radt.model.encoders import (
     FrozenEncoder,
     OneHotEncoder,
     PrecomputedEncoder,
+    StandardisedEncoder,
 )
 from radt.spaces import StateSpace
 from tests.contracts import encoder as contract
@@ -18,7 +19,10 @@ from tests.model.batches import SPACES
 CHECKS = [check for name, check in vars(contract).items() if name.startswith("check_")]
 
 
-OF_KINDS = {**dict(zip(SPACES, SPACES, strict=True)), "impala": "image", "impala-small": "image"}
+OF_KINDS = {
+    **dict(zip(SPACES, SPACES, strict=True)),
+    **{"standardised": "vector", "impala": "image", "impala-small": "image"},
+}
 
 
 def test_every_encoder_is_put_to_the_contract() -> None:
@@ -54,6 +58,17 @@ def test_encoded_states_of_the_right_width_pass_unchanged() -> None:
     states = torch.randn(2, 3, 8)
     assert torch.equal(encoder(states), states)
     assert not list(encoder.parameters())
+
+
+def test_standardised_states_do_not_depend_on_their_units() -> None:
+    encoder = StandardisedEncoder(StateSpace("vector", (3,)), 4)
+    states = torch.randn(50, 3)
+    states[:, 2] = 7.0  # never changes
+    encoder.fit(states)
+    expected = encoder(states)
+    units = torch.tensor([1e3, 1e-3, 1.0])
+    encoder.fit(states * units + 5)
+    torch.testing.assert_close(encoder(states * units + 5), expected, rtol=1e-3, atol=1e-3)
 
 
 def test_an_unknown_kind_is_answered_with_the_known_ones() -> None:

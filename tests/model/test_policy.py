@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from radt.model.losses import action_loss, counted_errors, loss_in_parts
-from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.model.policy import RECURRENCES, DecisionTransformer, ModelConfig
 from radt.model.transformer import Context
 from radt.room import NoRoomError
 from radt.trajectory import Batch
@@ -25,6 +25,15 @@ MODELS = pytest.mark.parametrize(
         for kind in SPACES
         for tokens in ("fused", "interleaved")
         for rtg in ((True, False) if kind == "vector" else (True,))
+    ]
+    + [
+        pytest.param(
+            "vector",
+            {"tokens": tokens, "return_to_go": True, "backbone": backbone},
+            id=f"vector-{tokens}-{backbone}",
+        )
+        for backbone in RECURRENCES
+        for tokens in ("fused", "interleaved")
     ],
 )
 FIELDS = ("states", "actions", "rewards", "returns_to_go")

@@ -3,7 +3,7 @@
 | kind     | encoder                                                                 |
 |----------|-------------------------------------------------------------------------|
 | discrete | one-hot per coordinate, then linear (an embedding table per coordinate) |
-| vector   | linear                                                                  |
+| vector   | linear; `standardised` scales each number by the data first             |
 | image    | three strided convolutions, then linear; `impala` and `impala-small`    |
 | encoded  | the stored outputs of a frozen encoder, projected only if widths differ |
 
@@ -16,16 +16,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.data.reader import Dataset
 from radt.impala import CHANNELS, Impala
 from radt.registry import Registry
 from radt.spaces import StateSpace
+
+SEEN = 10_000  # states of the data that encoders are shown
+CONSTANT = 1e-6  # the deviation of a number that never changes, or less
 
 
 class OneHotEncoder(nn.Module):
@@ -57,6 +61,27 @@ class LinearEncoder(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         return torch.as_tensor(self.linear(states.float()))
+
+
+class StandardisedEncoder(LinearEncoder):
+    """A linear layer on numbers that have mean 0 and deviation 1 in the data."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, space: StateSpace, width: int) -> None:
+        super().__init__(space, width)
+        self.register_buffer("mean", torch.zeros(space.shape))
+        self.register_buffer("deviation", torch.ones(space.shape))
+
+    def fit(self, states: Tensor) -> None:
+        """Measure states of the data, [N, size]; a number that never changes is not scaled."""
+        deviation = states.float().std(0)
+        self.mean.copy_(states.float().mean(0))
+        self.deviation.copy_(deviation.where(deviation > CONSTANT, 1.0))
+
+    def forward(self, states: Tensor) -> Tensor:
+        return super().forward((states.float() - self.mean) / self.deviation)
 
 
 class ConvolutionalEncoder(nn.Module):
@@ -115,6 +140,7 @@ class PrecomputedEncoder(nn.Module):
 ENCODERS: Registry[Callable[[StateSpace, int], nn.Module]] = Registry("encoders", "encoder")
 ENCODERS.register("discrete", OneHotEncoder)
 ENCODERS.register("vector", LinearEncoder)
+ENCODERS.register("standardised", StandardisedEncoder)
 ENCODERS.register("image", ConvolutionalEncoder)
 ENCODERS.register("encoded", PrecomputedEncoder)
 ENCODERS.register("impala", ImpalaEncoder)
@@ -126,6 +152,27 @@ ENCODERS.register(
 def state_encoder(space: StateSpace, width: int, name: str | None = None) -> nn.Module:
     """Build the encoder of a name; None: the one that reads this kind of state."""
     return ENCODERS[name or space.kind](space, width)
+
+
+@runtime_checkable
+class FitsStates(Protocol):
+    """An encoder that wants to see states of the data before it is trained."""
+
+    def fit(self, states: Tensor) -> None:
+        """Measure what has to be known of states, [N, *state_shape]."""
+
+
+def fit_encoders(network: nn.Module, dataset: Dataset) -> None:
+    """Show states of the data to all encoders of a network that want to see some."""
+    wanting = [module for module in network.modules() if isinstance(module, FitsStates)]
+    if not wanting:
+        return
+    rng = np.random.default_rng(0)  # every run looks at the same ones
+    episodes = rng.integers(len(dataset), size=SEEN)
+    steps = rng.integers(dataset.episodes.length[episodes])
+    states = dataset.windows(episodes, steps, 1).states[:, 0]  # [N, *state_shape]
+    for encoder in wanting:
+        encoder.fit(states)
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from radt.model.heads import HeadName, action_head
 from radt.model.losses import return_loss
+from radt.model.lstm import LSTM
+from radt.model.mingru import MinGRU
+from radt.model.recurrent import RecurrentTrunk
 from radt.model.tokens import StepEmbedding, Tokenisation
 from radt.model.transformer import Context, Transformer, initialise_as_gpt2
 from radt.room import check_room
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 
+RECURRENCES = {"lstm": LSTM, "mingru": MinGRU}
+
 
 @dataclass(frozen=True)
 class ModelConfig:
     """The size of a Decision Transformer and how it reads a step."""
 
-    layers: int = 3  # of the transformer
+    layers: int = 3  # of the backbone
     width: int = 64  # of each layer
     heads: int = 4  # of each attention
     dropout: float = 0.0  # of embeddings, attention and layers
@@ -34,6 +40,12 @@ class ModelConfig:
     chunk_encoder: int = 0  # layers that read a retrieved chunk both ways before it is attended to
     encoder: str | None = None  # what reads states; None: the encoder for their kind
     action_head: HeadName = "mse"  # what predicts continuous actions; the paper's: mse
+    backbone: Literal["transformer", "lstm", "mingru"] = "transformer"  # what reads step after step
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether what was read is in a state."""
+        return self.backbone != "transformer"
 
     def __post_init__(self) -> None:
         if self.layers < 1 or self.heads < 1 or self.width < 1 or self.width % self.heads:
@@ -64,6 +76,31 @@ def check_weights(config: ModelConfig) -> None:
     check_room(f"a model of layers={layers}, width={width}", 4 * numbers, "choose a smaller one")
 
 
+class Trunk(Protocol):
+    """What a policy needs of the layers between its tokens and its head; they are a module.
+
+    What it needs to go on step by step is the trunk's own: a Transformer has caches of keys and
+    values (`StepwisePolicy`), a recurrent trunk has a state (`CarriedState`).
+    """
+
+    def __call__(self, x: Tensor, context: Context | None = None) -> Tensor:
+        """Transform token embeddings, x [B, L, width], each by those up to it."""
+
+    def only(self, x: Tensor, at: Tensor, context: Context | None = None) -> Tensor:
+        """Return the same of one token of each row, at [B] -> [B, width]."""
+
+    def read(self, context: Context) -> Context:
+        """Make keys and values of a context that is looked at often."""
+
+
+def build_trunk(config: ModelConfig, cross_layers: Sequence[int]) -> Trunk:
+    """Build the backbone that a config names."""
+    sizes = (config.layers, config.width, config.heads, config.dropout, cross_layers)
+    if config.recurrent:
+        return RecurrentTrunk(RECURRENCES[config.backbone], *sizes)
+    return Transformer(*sizes)
+
+
 class DecisionTransformer(nn.Module):
     """Predicts the action of every step of a window from the steps up to it."""
 
@@ -85,13 +122,7 @@ class DecisionTransformer(nn.Module):
             *(spaces, config.width, config.tokens, config.return_to_go, episodes),
             *(config.encoder, config.return_bins),
         )
-        self.trunk = Transformer(
-            config.layers,
-            config.width,
-            config.heads,
-            config.dropout,
-            cross_layers=asked if retrieves else (),
-        )
+        self.trunk = build_trunk(config, asked if retrieves else ())
         self.action_head = action_head(spaces.action, config.action_head)
         self.head = nn.Linear(config.width, self.action_head.size)
         self.retrieves = retrieves
@@ -114,6 +145,8 @@ class DecisionTransformer(nn.Module):
         self.drop = nn.Dropout(config.dropout)
         generator = torch.Generator().manual_seed(seed)
         initialise_as_gpt2(self, generator, config.layers)
+        if isinstance(self.trunk, RecurrentTrunk):
+            self.trunk.initialise(generator)
         if retrieves:
             nn.init.normal_(self.null_chunk, std=0.02, generator=generator)
 
@@ -148,6 +181,22 @@ class DecisionTransformer(nn.Module):
         of_returns = self.return_head(self.embed.at_states(hidden)[steps])  # [N, bins or 1]
         aimed = recent.returns_to_go[steps] / self.spaces.return_scale
         return loss + self.config.return_loss * return_loss(of_returns, aimed)
+
+    @torch.no_grad()
+    def row_losses(
+        self, recent: Batch, targets: Tensor, valid: Tensor | None, retrieved: Batch
+    ) -> Tensor:
+        """Compare predicted actions at targets [B, L] row by row, without dropout, [B]."""
+        trains = self.training
+        predicted = self.eval()(recent, retrieved)
+        self.train(trains)
+        rows = torch.arange(len(recent)).split(1)
+        valids = [None if valid is None else valid[row] for row in rows]
+        losses = [
+            self.action_head.loss(predicted[row], recent.actions[row], targets[row], which)
+            for row, which in zip(rows, valids, strict=True)
+        ]
+        return torch.stack(losses)
 
     def hidden(self, recent: Batch, retrieved: Batch | Context | None = None) -> Tensor:
         """Return the last hidden state of every token, [B, L * per_step, width]."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from radt.model.attention import Place
 from radt.model.policy import DecisionTransformer
-from radt.model.transformer import Context
+from radt.model.transformer import Context, Transformer
 from radt.trajectory import Batch
 
 
@@ -21,10 +21,11 @@ class StepwisePolicy:
     """
 
     def __init__(self, model: DecisionTransformer, rows: int, steps: int) -> None:
-        self.model = model
+        assert isinstance(model.trunk, Transformer)  # a recurrent trunk has a state instead
+        self.model, self.trunk = model, model.trunk
         self.per_step = model.embed.per_step
         self.size = steps * self.per_step  # tokens of the longest input
-        self.caches = model.trunk.caches(rows, self.size)
+        self.caches = self.trunk.caches(rows, self.size)
         self.tokens_read = torch.zeros(rows, dtype=torch.int64, device=model.device)  # by `begin`
         self.until = torch.zeros(rows, dtype=torch.int64, device=model.device)  # their last step
 
@@ -35,7 +36,7 @@ class StepwisePolicy:
         tokens = self.model.embed(recent, past=False)  # [B, L * per_step, width]
         place = Place.behind(rows, torch.zeros_like(rows), tokens.shape[1], self.size)
         known = self.model.as_context(recent, context)
-        hidden = self.model.trunk.step(tokens, self.caches, place, known)
+        hidden = self.trunk.step(tokens, self.caches, place, known)
         each, last = torch.arange(len(rows), device=rows.device), recent.mask.sum(1) - 1  # [B]
         asked = last * self.per_step + self.model.embed.deciding
         self.tokens_read[rows], self.until[rows] = asked + 1, recent.timesteps[each, last]
@@ -50,7 +51,7 @@ class StepwisePolicy:
             rows, self.tokens_read[rows] + (later - 1) * self.per_step, self.per_step, self.size
         )
         tokens, known = self.model.embed.newest(latest), self.model.as_context(latest, context)
-        return self.model.act(self.model.trunk.step(tokens, self.caches, place, known)[:, -1])
+        return self.model.act(self.trunk.step(tokens, self.caches, place, known)[:, -1])
 
     def decide(
         self,

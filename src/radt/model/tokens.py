@@ -83,16 +83,18 @@ class StepEmbedding(nn.Module):
         interleaved = torch.stack([part + time for part in parts], dim=2)  # [B, L, n, width]
         return torch.as_tensor(self.norm(interleaved.flatten(1, 2)))
 
-    def newest(self, latest: Batch) -> Tensor:
+    def newest(self, latest: Batch, since: Tensor | None = None) -> Tensor:
         """Embed what a decision adds to the step before: [B, per_step, width], the last decides.
 
-        `latest` [B, 1] holds a state, and the action and reward that led to it in this episode.
+        `latest` [B, 1] holds a state, and the action and reward that led to it; `since` [B, 1] says
+        at which step these were, None: at the one before in this episode.
         """
         if self.tokens == "fused":
             return torch.as_tensor(self(latest, past=True))
         vectors = self._vectors(latest)
         now = self._position(latest)
-        before = self._position(replace(latest, timesteps=latest.timesteps - 1))
+        since = latest.timesteps - 1 if since is None else since
+        before = self._position(replace(latest, timesteps=since))
         parts = [vectors.action + before, vectors.reward + before, vectors.state + now]
         if vectors.return_to_go is not None:
             parts.append(vectors.return_to_go + now)

@@ -25,13 +25,16 @@ class Context:
         return Context(self.tokens[index], self.mask[index], read)
 
 
-class Block(nn.Module):
-    """Self-attention, then cross-attention where there is one, then the feed-forward layer."""
+class Layer(nn.Module):
+    """What mixes tokens, then cross-attention where there is one, then the feed-forward layer."""
 
-    def __init__(self, width: int, heads: int, dropout: float, cross: bool) -> None:
+    def __init__(
+        self, width: int, heads: int, dropout: float, cross: bool, **mixing: nn.Module
+    ) -> None:
         super().__init__()
         self.norm_self = nn.LayerNorm(width)
-        self.self_attention = SelfAttention(width, heads, dropout)
+        for name, module in mixing.items():
+            self.add_module(name, module)
         self.norm_cross = nn.LayerNorm(width) if cross else None
         self.cross_attention = CrossAttention(width, heads, dropout) if cross else None
         self.norm_feed = nn.LayerNorm(width)
@@ -40,28 +43,52 @@ class Block(nn.Module):
         )
         self.drop = nn.Dropout(dropout)
 
+    def after_mixing(self, x: Tensor, context: Context | None) -> Tensor:
+        """Look at what was retrieved, and feed forward."""
+        look = self.cross_attention
+        if look is not None and self.norm_cross is not None and context is not None:
+            read = context.read.get(look) or look.read(context.tokens)
+            x = x + self.drop(look(self.norm_cross(x), read, context.mask))
+        return torch.as_tensor(x + self.drop(self.feed(self.norm_feed(x))))
+
+
+class Block(Layer):
+    """Self-attention, then cross-attention where there is one, then the feed-forward layer."""
+
+    self_attention: SelfAttention
+
+    def __init__(self, width: int, heads: int, dropout: float, cross: bool) -> None:
+        attention = SelfAttention(width, heads, dropout)
+        super().__init__(width, heads, dropout, cross, self_attention=attention)
+
     def forward(self, x: Tensor, context: Context | None, mask: Tensor | None = None) -> Tensor:
         x = x + self.drop(self.self_attention(self.norm_self(x), mask))
-        return self._after_self_attention(x, context)
+        return self.after_mixing(x, context)
 
     def step(
         self, x: Tensor, cache: KeyValueCache, place: Place, context: Context | None
     ) -> Tensor:
         """Transform new tokens, x [B, n, width]."""
         x = x + self.self_attention.step(self.norm_self(x), cache, place)
-        return self._after_self_attention(x, context)
+        return self.after_mixing(x, context)
 
     def some(self, asking: Tensor, x: Tensor, mask: Tensor, context: Context | None) -> Tensor:
         """Transform some of the tokens of x alone, asking [B, n, width] with mask [B, n, L]."""
         seen = self.self_attention.some(self.norm_self(asking), self.norm_self(x), mask)
-        return self._after_self_attention(asking + self.drop(seen), context)
+        return self.after_mixing(asking + self.drop(seen), context)
 
-    def _after_self_attention(self, x: Tensor, context: Context | None) -> Tensor:
-        look = self.cross_attention
-        if look is not None and self.norm_cross is not None and context is not None:
-            read = context.read.get(look) or look.read(context.tokens)
-            x = x + self.drop(look(self.norm_cross(x), read, context.mask))
-        return torch.as_tensor(x + self.drop(self.feed(self.norm_feed(x))))
+
+def crossed(layers: int, cross_layers: Sequence[int]) -> list[bool]:
+    """Say which layers have cross-attention."""
+    if outside := set(cross_layers) - set(range(layers)):
+        raise ValueError(f"cross-attention asked at layers {outside} of a model of {layers}")
+    return [layer in cross_layers for layer in range(layers)]
+
+
+def read_by(trunk: nn.Module, context: Context) -> Context:
+    """Let every layer make its keys and values, for a context that is looked at often."""
+    layers = [layer for layer in trunk.modules() if isinstance(layer, CrossAttention)]
+    return replace(context, read={layer: layer.read(context.tokens) for layer in layers})
 
 
 class Transformer(nn.Module):
@@ -71,11 +98,9 @@ class Transformer(nn.Module):
         self, layers: int, width: int, heads: int, dropout: float, cross_layers: Sequence[int] = ()
     ) -> None:
         super().__init__()
-        if outside := set(cross_layers) - set(range(layers)):
-            raise ValueError(f"cross-attention asked at layers {outside} of a model of {layers}")
         self.width, self.heads = width, heads
         self.blocks = nn.ModuleList(
-            Block(width, heads, dropout, cross=layer in cross_layers) for layer in range(layers)
+            Block(width, heads, dropout, cross) for cross in crossed(layers, cross_layers)
         )
         self.norm = nn.LayerNorm(width)
 
@@ -110,10 +135,7 @@ class Transformer(nn.Module):
         assert isinstance(block, Block)  # what a ModuleList holds is not known to the types
         return torch.as_tensor(self.norm(block.some(asking, x, mask, context)))
 
-    def read(self, context: Context) -> Context:
-        """Let every layer make its keys and values, for a context that is looked at often."""
-        layers = [layer for layer in self.modules() if isinstance(layer, CrossAttention)]
-        return replace(context, read={layer: layer.read(context.tokens) for layer in layers})
+    read = read_by
 
     def caches(self, rows: int, size: int) -> list[KeyValueCache]:
         """Reserve one empty ring of keys and values per layer."""
