@@ -218,7 +218,7 @@ def test_the_example_of_the_page_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    example, *_ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "memory.md", "exec"), {})
     assert re.match(r"the first trial earned \d+; \d+ entries", capsys.readouterr().out)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from radt.memory.embed import DecisionTransformerEmbedder, fingerprint
+from radt.model.policy import RECURRENCES
 from radt.model.tokens import Tokenisation
 from tests.contracts import embedder as contract
 from tests.memory.toy_data import toy_embedder
@@ -28,6 +29,14 @@ def test_contract(kind: str, tokens: str) -> None:
     no_action = embedder.model.embed.no_action
     contract.check_stepper(embedder, spaces, no_action)
     contract.check_stepper_resets_some_rows(embedder, spaces, no_action)
+
+
+@pytest.mark.parametrize("backbone", RECURRENCES)
+def test_a_recurrent_embedder_reads_windows_only(backbone: str) -> None:
+    embedder = DecisionTransformerEmbedder(small_model(SPACES["vector"], backbone=backbone))
+    contract.check_vectors(embedder, SPACES["vector"])
+    contract.check_padding(embedder, SPACES["vector"])
+    assert embedder.stepper(2, context_len=4) is None  # a state would know what left the window
 
 
 @CASES

@@ -89,6 +89,26 @@ def test_flat_equals_its_numpy_twin_exactly(search, short: int) -> None:
             contract.assert_same(flat.search(queries, k, part), twin.search(queries, k, part))
 
 
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 12))
+def test_what_is_asked_again_finds_what_has_come_and_gone_since(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    keys = torch.from_numpy(rng.integers(-1, 2, (6, 3)).astype(np.float32))  # many cosines tie
+    flat, twin = FlatIndex(3), NumpyIndex(3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "SHORT", 2)
+        patch.setattr(exact, "BLOCK", 4)
+        for _ in range(25):
+            new = torch.from_numpy(rng.integers(6, size=rng.integers(1, 6)))
+            partition = torch.from_numpy(rng.integers(2, size=len(new)))
+            gone = rng.choice(twin.ids, rng.integers(3)) if len(twin) and rng.random() < 0.3 else []
+            for index in (flat, twin):
+                index.add(keys[new], partition)
+                index.remove(torch.tensor(np.unique(gone), dtype=torch.int64))
+            query, asked = keys[rng.integers(2, size=1)], torch.from_numpy(rng.integers(2, size=1))
+            contract.assert_same(flat.search(query, k, asked), twin.search(query, k, asked))
+
+
 @pytest.mark.parametrize(("count", "each"), [(300, 10), (5000, 10), (5000, 2500)])
 def test_flat_equals_its_numpy_twin_where_most_keys_tie(count: int, each: int) -> None:
     distinct = torch.randn(count // each, 16)

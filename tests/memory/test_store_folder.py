@@ -61,6 +61,23 @@ def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path) -> No
             assert again.state == store.state
 
 
+def test_a_write_is_flushed_before_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed, real = list[int](), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    with closing(filled_folder(tmp_path)) as store:
+        for setting, value in (("synchronous", 2), ("journal_mode", "wal")):  # a commit is flushed
+            assert store.database.connection.execute(f"PRAGMA {setting}").fetchone() == (value,)
+        monkeypatch.setattr(os, "fsync", fsync)
+        write(store, LIVED, WHO)
+        assert flushed == [(tmp_path / "acknowledged").stat().st_ino]
+
+
 def test_what_was_forgotten_stays_forgotten(tmp_path: Path) -> None:
     with closing(filled_folder(tmp_path)) as store:
         store.keep(store.entries.task == 1)
@@ -121,6 +138,9 @@ def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
         for work in (compact, repair):
             with pytest.raises(MemoryBusyError, match="one process writes at a time"):
                 work(tmp_path)
+        (tmp_path / "writer.lock").write_bytes(b"\xff")
+        with pytest.raises(MemoryBusyError, match="one process writes at a time"):
+            FolderStore(tmp_path, WHO, writing=True)
     FolderStore(tmp_path, WHO, writing=True).close()
 
 
@@ -271,6 +291,14 @@ def test_an_edited_entry_is_named(tmp_path: Path) -> None:
     assert (done.lost, done.kept) == ((3,), found.whole)
     assert Path(done.aside, "entries-000001.sqlite3").exists()
     assert verify(tmp_path).is_sound
+
+
+def test_ids_that_cannot_be_are_not_looked_for(tmp_path: Path) -> None:
+    """There would be more of them than fit into any memory."""
+    filled_folder(tmp_path).close()
+    tamper(tmp_path, f"UPDATE entries SET id = {1 << 60} WHERE id = 3")
+    assert verify(tmp_path).lost == (3,)
+    assert repair(tmp_path).lost == (3,)
 
 
 def test_a_changed_content_is_noticed_when_it_is_read(tmp_path: Path) -> None:

@@ -102,6 +102,24 @@ def test_only_earlier_episodes_are_read(dataset: Dataset) -> None:
         RetrievalTraining(earlier_only=True)
 
 
+def test_earlier_and_worse_is_whatever_came_before_and_earned_no_more(dataset: Dataset) -> None:
+    built, table = memory(dataset, contexts="earlier-worse"), dataset.episodes
+    seen: dict[int, set[int]] = {}
+    for seed in range(20):
+        episode, step = asked(dataset)
+        chosen = built.choose_for(episode, step, np.random.default_rng(seed))[:, 0]
+        for one, entry in zip(episode.tolist(), chosen.tolist(), strict=True):
+            seen.setdefault(one, set()).add(entry)
+    assert len(seen) > len(dataset) / 2
+    for one, entries in seen.items():
+        fits = (table.task == table.task[one]) & (table.index < table.index[one])
+        fits &= table.total_return <= table.total_return[one]
+        fitting = np.isin(built.store.entries.episode.numpy(), np.flatnonzero(fits))
+        assert entries <= ({*np.flatnonzero(fitting).tolist()} or {-1})
+    assert sum(-1 in entries for entries in seen.values()) >= len(TOY_GRID.train_tasks) / 2
+    assert max(map(len, seen.values())) > 10
+
+
 def test_a_share_of_windows_is_sampled(dataset: Dataset) -> None:
     whole, mixed = memory(dataset), memory(dataset, sampled_share=1.0)
     sampled = memory(dataset, contexts="own-task")

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from radt.memory.query_tokens import QueryTokens, TokenPool
 from radt.model.attention import Place
 from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.model.transformer import Transformer
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
@@ -99,7 +100,9 @@ class DecisionTransformerEmbedder:
     def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
         return self.pool(self.model.hidden(prefixes), prefixes.mask, dropped)
 
-    def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder:
+    def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder | None:
+        if not isinstance(self.model.trunk, Transformer):  # a state knows what left the window
+            return None
         return DecisionTransformerStepper(self.model, self.pool, rows, context_len)
 
 
@@ -113,9 +116,10 @@ class DecisionTransformerStepper:
     def __init__(
         self, model: DecisionTransformer, pool: TokenPool, rows: int, context_len: int
     ) -> None:
-        self.model, self.pool, self.context_len = model, pool, context_len
+        assert isinstance(model.trunk, Transformer)
+        self.model, self.trunk, self.pool, self.context_len = model, model.trunk, pool, context_len
         self.size = context_len * model.embed.per_step  # tokens that are kept
-        self.caches = model.trunk.caches(rows, self.size)
+        self.caches = self.trunk.caches(rows, self.size)
         self.hidden = torch.zeros(rows, context_len, model.config.width, device=model.device)
         self.counted = torch.zeros(rows, context_len, dtype=torch.int64, device=model.device)
         self.length = torch.zeros(rows, dtype=torch.int64, device=model.device)
@@ -131,7 +135,7 @@ class DecisionTransformerStepper:
         embed, step = self.model.embed, self.length[rows]
         self.length[rows] += 1
         context = self.model.context(latest, None)
-        new = self.model.trunk.step(
+        new = self.trunk.step(
             embed.newest(latest), self.caches, self._place(rows, step), context
         )  # [B, per_step, width]
         if self.pool.tokens == "last":

@@ -175,6 +175,12 @@ def concat_chunks(batch: Batch, mask: Tensor, shape: torch.Size) -> Batch:
     )
 
 
+def chunks_apart(chunks: Batch, chunk_len: int) -> Batch:
+    """Take apart what `concat_chunks` has joined: [B, k * L] -> [B * k, L]."""
+    columns = (getattr(chunks, field.name) for field in fields(chunks))
+    return Batch(*(column.unflatten(1, (-1, chunk_len)).flatten(0, 1) for column in columns))
+
+
 def prefixes(chunks: Batch, entries: Entries, context_len: int) -> Batch:
     """Cut the C states that keys embed out of the chunks of their entries, [n, 2C] -> [n, C]."""
     begin = key_start(entries.position, context_len) - entries.start  # [n]

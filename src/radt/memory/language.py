@@ -55,9 +55,10 @@ class LanguageOptions:
 
     def __post_init__(self) -> None:
         TokenPool.of(self.query_tokens, self.tokens, self.return_to_go)
-        for name in ("reward_bins", "return_bins"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name} must be 2 or more, not {getattr(self, name)}")
+        leasts = {"reward_bins": 2, "return_bins": 2, "projection_seed": 0, "cache_most": 0}
+        for name, least in leasts.items():
+            if (value := getattr(self, name)) is not None and value < least:
+                raise ValueError(f"{name} must be {least} or more, not {value}")
         if not (self.beta > 0 and self.reward_max > 0):
             raise ValueError(
                 f"beta and reward_max must be positive, not {self.beta}, {self.reward_max}"

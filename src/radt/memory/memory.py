@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,18 +18,20 @@ import torch
 from torch import Tensor
 
 from radt.errors import RadtWarning
+from radt.memory.chunk_values import ChunkValues
 from radt.memory.embed import Embedder, device_of
 from radt.memory.entries import EVICTIONS, Entries, Halves, deduplicate, key_start, stack, surplus
-from radt.memory.identity import Identity, MemoryFileError, check_trajectories
+from radt.memory.identity import Identity, MemoryFileError, StoreError, check_trajectories
 from radt.memory.index import build_index
 from radt.memory.inner_product import InnerProducts
 from radt.memory.loop_erasure import loop_erased_trial
 from radt.memory.memory_file import read_file, write_file
 from radt.memory.retrieve import Queries, Searchable, retrieve
-from radt.memory.reweight import UTILITIES, reweight
+from radt.memory.reweight import NO_NETWORK, UTILITIES, VALUE, Utility, reweight
 from radt.memory.saved_tasks import renamed
 from radt.memory.similarity import unit
 from radt.memory.store import NewEntries, RamStore, Store, StoreIndex, cut_trials, open_store
+from radt.model.chunk_value import ChunkValue
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
@@ -97,8 +100,12 @@ class Memory:
         spaces: TaskSpaces,
         config: MemoryConfig,
         store: Store | None = None,
+        value: ChunkValue | None = None,
     ) -> None:
-        self.embedder, self.spaces, self.config = embedder, spaces, config
+        self.embedder, self.spaces, self.config, self.value = embedder, spaces, config, value
+        self._values = None if value is None else ChunkValues(value)
+        if value is None and config.utility == VALUE:
+            raise ValueError(NO_NETWORK)
         self.lock = threading.RLock()
         new = RamStore(spaces, config.halves.chunk_len, embedder.width)
         self.store: Store = new if store is None else store
@@ -109,7 +116,7 @@ class Memory:
     def at(self, place: str | Path, writing: bool = True) -> Memory:
         """Open the memory at a place, for the same embedder and with the same options."""
         store = open_store(place, self.identity(), writing)
-        return Memory(self.embedder, self.spaces, self.config, store)
+        return Memory(self.embedder, self.spaces, self.config, store, self.value)
 
     def __enter__(self) -> Memory:
         return self
@@ -169,7 +176,11 @@ class Memory:
         unit(new.keys)  # NaN is refused here, not after it was stored
         with self.lock:
             self.store.append(new)
-            self._make_room()
+            try:
+                self._make_room()
+            except (StoreError, OSError) as error:  # the new ones are kept: the next write does it
+                if getattr(error, "in_doubt", False):
+                    raise
             self._follow()
 
     def refresh(self) -> None:
@@ -220,17 +231,31 @@ class Memory:
             return self.index.search(queries, k, partition)
 
     def retrieve(
-        self, vectors: Tensor, slots: Tensor, position: Tensor, own_task_only: bool = True
+        self,
+        vectors: Tensor,
+        slots: Tensor,
+        position: Tensor,
+        own_task_only: bool = True,
+        now: Tensor | None = None,
     ) -> Retrieval:
-        """Search the memory of each slot, Eq. 3, and choose by relevance and utility, Eq. 4, 5."""
+        """Search the memory of each slot, Eq. 3, and choose by relevance and utility, Eq. 4, 5.
+
+        `now` [B, 1, width] are the present states as the network of utility=value reads them.
+        """
         unknown = torch.full_like(slots, -1)
         queries = Queries(vectors, slots, unknown, torch.full_like(slots, 1 << 40), position)
-        config, utility = self.config, UTILITIES[self.config.utility]
+        config = self.config
         with self.lock:
             found = retrieve(
                 queries, self.index, self.entries, config.top_l, own_task_only=own_task_only
             )
+            utility = self._utility(found, now)
             return reweight(found, queries, self.entries, utility, config.alpha, config.top_k)
+
+    def _utility(self, found: Retrieval, now: Tensor | None) -> Utility:
+        if self.config.utility != VALUE or self._values is None or now is None:
+            return UTILITIES[self.config.utility]
+        return partial(self._values, self.store, found.ids, now)
 
     def chunks(self, chosen: Tensor) -> Batch:
         """Return the chosen chunks [B, k] one after the other, [B, k * 2C]."""

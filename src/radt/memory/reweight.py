@@ -13,6 +13,13 @@ from radt.memory.retrieve import Queries
 from radt.registry import Registry
 from radt.trajectory import Retrieval, Verdict
 
+VALUE = "value"
+NO_NETWORK = (
+    "utility=value is what a network expects of reading a chunk, and here is no network or no "
+    "present state for it; train with options.memory.utility=value, whose agents have both, or "
+    "choose another utility, such as return"
+)
+
 
 class Utility(Protocol):
     """s_u: how useful candidates are to their queries, beyond being similar."""
@@ -54,11 +61,17 @@ def no_utility(candidates: Entries, queries: Queries) -> Tensor:
     return torch.zeros_like(candidates.total_return)
 
 
+def expected_return(candidates: Entries, queries: Queries) -> Tensor:
+    """V(s, chunk), which only a memory with a network can tell (see chunk_values.py)."""
+    raise ValueError(NO_NETWORK)
+
+
 UTILITIES: Registry[Utility] = Registry("utilities", "utility")
 UTILITIES.register("task", same_task)
 UTILITIES.register("return", episode_return)
 UTILITIES.register("aligned-return", aligned_return)
 UTILITIES.register("position", generated_before)
+UTILITIES.register(VALUE, expected_return)
 UTILITIES.register("none", no_utility)
 
 

@@ -1,4 +1,4 @@
-"""Methods whose input is two episodes: an earlier one of the same task, then the current one.
+"""Methods whose input is episodes of one task: an earlier one, or several, then the current one.
 
 Algorithm Distillation (`ad`): in the data the current episode comes K episodes after the earlier
 one, so its actions are those of a policy that has improved. To predict them, the model has to
@@ -7,10 +7,15 @@ improve on what it reads; while acting, the earlier episode is the last finished
 The variant `dt-2ep` is the Decision Transformer with two episodes, as the paper runs it on
 grid-worlds: the same input with K = 1 and returns-to-go, achieved ones for the earlier episode, the
 target for the current one.
+
+With a recurrent backbone all earlier trials of the task are one sequence: its state goes on from
+trial to trial, and with it what was read then, a return that was aimed at included. In training a
+sequence may then have more than two episodes, each K after the last.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
@@ -21,7 +26,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radt.data.reader import Dataset, Episodes
-from radt.methods.dt import valid_dimensions
+from radt.methods.carried_state import CarriedState
+from radt.methods.dt import DTActor, valid_dimensions
 from radt.methods.method import METHODS, ContextSize, Memoryless, MethodEntry, Progress, unembedded
 from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials, last_real
@@ -39,42 +45,50 @@ class ADOptions(WindowOptions):
     """What can be chosen about a method whose input is two episodes; windows are of the current."""
 
     model: ModelConfig = field(default_factory=lambda: ModelConfig(return_to_go=False))
-    episode_gap: int = 100  # K: episodes from the earlier one to the current one
+    episode_gap: int = 100  # K: episodes from an earlier one to the next one
+    earlier_episodes: int = 1  # of a training sequence; a recurrent backbone can read more
     loss_on: Literal["all", "current"] = "all"  # whose actions are targets
     context_dropout: float = 0.1  # share of windows without an earlier episode, as in trial 1
-    cache: bool = True  # decide with a key-value cache
+    cache: bool = True  # decide with a key-value cache; a recurrent backbone always has its state
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.episode_gap < 1:
             raise ValueError(f"episode_gap must be at least 1, not {self.episode_gap}")
         check_share("context_dropout", self.context_dropout)
+        most = math.inf if self.model.recurrent else 1
+        if not 1 <= self.earlier_episodes <= most:
+            raise ValueError(
+                f"earlier_episodes must be 1, not {self.earlier_episodes}; a recurrent backbone, "
+                "model.backbone=lstm or mingru, can read more"
+            )
 
 
 @dataclass(frozen=True)
 class ADExamples:
     """Earlier and current episodes, one behind the other."""
 
-    recent: Batch  # [B, L <= 2T]
+    recent: Batch  # [B, L <= 2T], or as many episodes as a sequence has
     targets: Tensor  # [B, L] bool: whose actions are predicted
     valid: Tensor | None  # [B, action_size] bool: dimensions that mean something
 
 
 class AD:
-    """A Decision Transformer over two episodes."""
+    """A Decision Transformer over two episodes, or a recurrent one over all."""
 
     name = "ad"
 
     def __init__(self, spaces: TaskSpaces, options: ADOptions, seed: int) -> None:
         self.spaces, self.options = spaces, options
         check_transforms(options, spaces)
-        self.policy = DecisionTransformer(spaces, options.model, seed, episodes=2)
+        told_apart = 1 if options.model.recurrent else 2  # what a state holds grows no older
+        self.policy = DecisionTransformer(spaces, options.model, seed, episodes=told_apart)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
 
     @property
     def context(self) -> ContextSize:
-        """Two whole episodes."""
-        return ContextSize(2 * self.spaces.horizon)
+        """The whole episodes of a sequence."""
+        return ContextSize((self.options.earlier_episodes + 1) * self.spaces.horizon)
 
     def prepare(self, dataset: Dataset, progress: Progress | None = None) -> Mapping[str, float]:
         """Choose the current episodes; earlier ones come from the whole history."""
@@ -88,6 +102,9 @@ class AD:
         before = earlier_episode(dataset.episodes, windows.episode, self.options.episode_gap)
         before[rng.random(size) < self.options.context_dropout] = -1
         recent = join_episodes(whole_episodes(dataset, before), self.sampler.read(windows))
+        for _ in range(self.options.earlier_episodes - 1):
+            before = earlier_episode(dataset.episodes, before, self.options.episode_gap)
+            recent = join_episodes(whole_episodes(dataset, before), recent)
         targets = recent.mask
         if self.options.loss_on == "current":
             targets = targets & (episodes_ago(recent) == 0)
@@ -108,20 +125,22 @@ class AD:
         length, counted = examples.recent.mask.sum(1), counted_errors(targets, valid)
         return loss_in_parts(of, length, counted, self.policy.device)
 
-    def actor(self, slots: int) -> EpisodePairActor:
+    def actor(self, slots: int) -> EpisodePairActor | SequenceActor:
         """Put the method to work: the earlier episode is the last finished trial."""
+        if self.options.model.recurrent:
+            return SequenceActor(CarriedState(self.policy, slots))
         return EpisodePairActor(self.policy, slots, self.options.cache)
 
 
 def earlier_episode(episodes: Episodes, rows: NDArray[np.int64], gap: int) -> NDArray[np.int64]:
     """Return the row of the episode `gap` before each, the task's first if there are fewer.
 
-    A task's first episode has none before it: -1. Where a task has levels, only episodes of the
-    same one count.
+    A task's first episode has none before it: -1, as a row of -1 has. Where a task has levels, only
+    episodes of the same one count.
     """
     order, place, before = episodes.same_level
     earlier = order[place[rows] - np.minimum(gap, before[rows])]
-    return np.where(before[rows] > 0, earlier, -1)
+    return np.where((before[rows] > 0) & (rows >= 0), earlier, -1)
 
 
 def join_episodes(earlier: Batch, current: Batch) -> Batch:
@@ -135,6 +154,18 @@ def join_episodes(earlier: Batch, current: Batch) -> Batch:
     order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]  # real steps first
     rows = torch.arange(len(mask))[:, None]
     return Batch(*(values[rows, order] for values in both))
+
+
+class SequenceActor(DTActor):
+    """Acts on all trials of its task, of which a recurrent policy has read each step once."""
+
+    window: CarriedState
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        self.window.forget(slots)
+
+    def remember(self, finished: Sequence[Trajectory]) -> None:
+        self.window.keep(finished)
 
 
 class EpisodePairActor(Memoryless):

@@ -119,9 +119,11 @@ def retrieve_other_task(memory: Memory, partitions: Sequence[int]) -> Retrieve:
     """Search what the next of some tasks has stored instead of the own."""
     following = dict(zip(partitions, [*partitions[1:], partitions[0]], strict=True))
 
-    def retrieve(queries: Tensor, tasks: Tensor, steps: Tensor) -> Retrieval:
+    def retrieve(
+        queries: Tensor, tasks: Tensor, steps: Tensor, /, *, now: Tensor | None = None
+    ) -> Retrieval:
         others = torch.tensor([following[task] for task in tasks.tolist()])
-        return memory.retrieve(queries, others, steps)
+        return memory.retrieve(queries, others, steps, now=now)
 
     return retrieve
 
@@ -130,7 +132,9 @@ def retrieve_random_own(memory: Memory, streams: dict[int, np.random.Generator])
     """Draw entries of the own task, each with the same probability and from the task's stream."""
     top_k = memory.config.top_k
 
-    def retrieve(queries: Tensor, tasks: Tensor, steps: Tensor) -> Retrieval:
+    def retrieve(
+        queries: Tensor, tasks: Tensor, steps: Tensor, /, *, now: Tensor | None = None
+    ) -> Retrieval:
         chosen = np.full((len(tasks), top_k), -1)
         for row, task in enumerate(tasks.tolist()):
             own = np.flatnonzero(memory.entries.task.numpy() == task)
@@ -154,7 +158,9 @@ def retrieve_best_trial(memory: Memory) -> Retrieve:
 def _by_rank(memory: Memory, rank: Callable[[Entries], Tensor]) -> Retrieve:
     """Choose by a rank of trials, and within a trial the entry nearest to the present step."""
 
-    def retrieve(queries: Tensor, tasks: Tensor, steps: Tensor) -> Retrieval:
+    def retrieve(
+        queries: Tensor, tasks: Tensor, steps: Tensor, /, *, now: Tensor | None = None
+    ) -> Retrieval:
         entries = memory.entries
         order = _dense(torch.stack([rank(entries), entries.episode.double()], dim=1))  # [N]
         apart = (entries.position - steps[:, None]).abs().double()  # [B, N]

@@ -22,8 +22,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from radt.methods.carried_state import CarriedState
 from radt.methods.trials import RunningTrials
 from radt.model.policy import DecisionTransformer
+from radt.model.recurrent import RecurrentTrunk
 from radt.model.stepwise import StepwisePolicy
 from radt.model.transformer import Context
 from radt.trajectory import Batch
@@ -93,6 +95,18 @@ class MovingWindow:
             lambda some: trials.latest(some.numpy(), self.policy.embed.no_action),
             context,
         )
+
+
+Window = MovingWindow | CarriedState
+
+
+def window_of(
+    policy: DecisionTransformer, slots: int, context_len: int, window_step: int
+) -> Window:
+    """Return what a policy reads of running trials: a window, or a recurrent one all of each."""
+    if isinstance(getattr(policy, "trunk", None), RecurrentTrunk):  # others' may have no trunk
+        return CarriedState(policy, slots)
+    return MovingWindow(policy, slots, context_len, window_step)
 
 
 class HeldChunks:

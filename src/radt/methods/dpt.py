@@ -56,6 +56,11 @@ class DPTOptions(WindowOptions):
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
         check_share("context_dropout", self.context_dropout)
+        if self.model.recurrent:
+            raise ValueError(
+                f"DPT reads a set, which has no order: set model.backbone to transformer, not "
+                f"{self.model.backbone}"
+            )
         if self.model.return_to_go:
             raise ValueError("DPT reads no return-to-go: set model.return_to_go to false")
         if self.model.return_loss or self.model.return_bins is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radt.data.reader import Dataset
-from radt.methods.decision_cache import MovingWindow, check_window_step
+from radt.methods.decision_cache import Window, check_window_step, window_of
 from radt.methods.method import (
     METHODS,
     ContextSize,
@@ -90,13 +90,13 @@ class DT:
 
     def actor(self, slots: int) -> DTActor:
         length, step = self.options.context_len, getattr(self.options, "window_step", 1)
-        return DTActor(MovingWindow(self.policy, slots, length, step))  # others' may not say
+        return DTActor(window_of(self.policy, slots, length, step))  # others' may not say
 
 
 class DTActor(Memoryless):
-    """Acts on up to C last steps of the running trial and remembers nothing else."""
+    """Acts on up to C last steps of the running trial, or on all of it where its policy recurs."""
 
-    def __init__(self, window: MovingWindow) -> None:
+    def __init__(self, window: Window) -> None:
         self.window, self.policy = window, window.policy.eval()
         self.remembers = type(self) is not DTActor  # others may know of earlier trials
 

@@ -35,7 +35,15 @@ class ContextSize:
 
 TOKENS = 4  # of a step at most
 Progress = Callable[[int, int], None]  # is told how much is done, of how much
-Retrieve = Callable[[Tensor, Tensor, Tensor], Retrieval]  # queries [B, d], tasks [B], steps [B]
+
+
+class Retrieve(Protocol):
+    """A way to choose what is read of a memory."""
+
+    def __call__(
+        self, queries: Tensor, tasks: Tensor, steps: Tensor, /, *, now: Tensor | None = None
+    ) -> Retrieval:
+        """Choose for queries [B, d] of tasks [B] at steps [B]; `now` as `Memory.retrieve`."""
 
 
 class Actor(Protocol):
@@ -95,6 +103,14 @@ class UsesSharedMemory(Protocol):
 
     def share(self, memory: Memory, tasks: NDArray[np.int64]) -> None:
         """Use a memory instead of the own one; slot i uses its task `tasks[i]`."""
+
+
+class TrainedBeside(nn.Module):
+    """What a method trains beside its policy, as its `beside`; the method's loss holds both."""
+
+    def between_updates(self, done: int, of: int) -> Mapping[str, float]:
+        """Do what is due after `done` updates, 0 included; return facts worth logging."""
+        return {}
 
 
 class Method(Protocol):

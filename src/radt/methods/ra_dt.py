@@ -3,7 +3,8 @@
 Eq. 2 (keys, from a language model) is the embedder's, Eq. 3 to 5 (search and reweight) are the
 memory's, Eq. 6 (predict) is the policy's; here they become Algorithm 1, how the method acts
 (`RADTActor`), and Algorithm 2, how it is trained (`RADT`). docs/concepts.md lays the paper's lines
-beside these. Filters, transforms and exploration are composed around it by its options.
+beside these. Filters, transforms, exploration and a learned retriever are composed around it by its
+options.
 
 In training the whole window asks and all its actions are targets, as Algorithm 2 is printed. With
 `training.query=prefix` what was known at a random step asks, and only the steps from there on are
@@ -14,23 +15,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.collect.source import check_counts
 from radt.data.reader import Dataset
 from radt.memory.embed import Embedder
+from radt.memory.entries import chunks_apart
 from radt.memory.memory import Memory, MemoryConfig
-from radt.methods.decision_cache import HeldChunks, MovingWindow, check_window_step
+from radt.memory.projection import ProjectedEmbedder
+from radt.memory.reweight import VALUE
+from radt.methods.decision_cache import HeldChunks, Window, check_window_step, window_of
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, Retrieve
 from radt.methods.retrieval_training import RetrievalTraining, check_query_offsets
+from radt.methods.retriever_learning import Compared, RetrieverLearner, RetrieverLearning
 from radt.methods.training_memory import TrainingMemory
 from radt.methods.transforms import ChunkOptions, check_transforms, held_chunks, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowSampler
+from radt.model.chunk_value import ChunkValue
 from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
@@ -45,13 +53,22 @@ class RADTOptions(ChunkOptions):
     model: ModelConfig = field(default_factory=ModelConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
+    retriever: Literal["frozen", "learned"] = "frozen"  # learned: trained with the policy
+    retriever_learning: RetrieverLearning = field(default_factory=RetrieverLearning)
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_window_step(self.window_step)
+        check_counts(self, "episode_every")
         check_query_offsets(self.training.query_offsets, self.memory.halves.past)
+        if self.subgoals and self.memory.utility == VALUE:
+            raise ValueError(
+                "utility=value judges whole chunks, of which subgoals show a part; leave one out"
+            )
+        if self.subgoals and self.retriever == "learned":
+            raise ValueError("a learned retriever compares whole chunks; leave out subgoals")
 
 
 @dataclass(frozen=True)
@@ -63,6 +80,7 @@ class RADTExamples:
     targets: Tensor  # [B, L] bool
     valid: Tensor | None  # [B, action_size] bool
     episode: Tensor  # [B] int64: rows of the dataset's table of episodes
+    compared: Compared | None = None  # of other windows: what a learned retriever learns from
 
 
 class RADT:
@@ -80,9 +98,17 @@ class RADT:
         self.spaces, self.options, self.embedder = spaces, options, embedder
         check_transforms(options, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
+        self.value: ChunkValue | None = None
+        if options.memory.utility == VALUE:  # a part of the policy: trained and saved with it
+            self.value = ChunkValue(spaces, seed, options.model.encoder)
+            self.policy.add_module("value", self.value)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:
             self.networks["embedder"] = embedder.network
+        if options.retriever == "learned":
+            self.embedder = projected = ProjectedEmbedder(embedder)
+            self.networks["retriever"] = projected.projection
+        self.beside: RetrieverLearner | None = None
 
     @property
     def context(self) -> ContextSize:
@@ -99,6 +125,13 @@ class RADT:
             dataset, self.embedder, options.memory, options.training, progress
         )
         self.transform = transforms_of(options, dataset)
+        if self.value is not None:
+            seen = self.sampler.read(self.sampler.draw(LOOKED_AT, np.random.default_rng(0)))
+            self.value.begin_at(seen.returns_to_go[seen.mask])
+        if isinstance(self.embedder, ProjectedEmbedder):
+            self.beside = RetrieverLearner(
+                self.embedder.projection, self.policy, self.memory, options.retriever_learning
+            )
         return {**self.memory.sizes, **self._confound()}
 
     def _confound(self) -> Mapping[str, float]:
@@ -106,7 +139,8 @@ class RADT:
         rng = np.random.default_rng(0)
         windows = self.sampler.draw(LOOKED_AT, rng)
         steps = self.memory.draw_query_steps(windows, rng)
-        return self.memory.confound(windows.episode, steps, rng)
+        chosen = self.memory.choose_for(windows.episode, steps, rng)
+        return self.memory.confound(windows.episode, chosen[:, 0])
 
     def draw(self, size: int, rng: np.random.Generator) -> RADTExamples:
         """Draw windows (Algorithm 2, line 6) and retrieve for them (lines 7-9, Eq. 3-5)."""
@@ -119,18 +153,36 @@ class RADT:
             targets = targets & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
         valid = valid_dimensions(self.spaces, self.sampler.dataset.episodes.task[windows.episode])
         episode = torch.from_numpy(windows.episode)
-        return self.transform(RADTExamples(recent, retrieved, targets, valid, episode), rng)
+        # A generator of its own, so that the policy sees what it would see without.
+        compared = self.beside.draw(rng.spawn(1)[0]) if self.beside else None
+        return self.transform(
+            RADTExamples(recent, retrieved, targets, valid, episode, compared), rng
+        )
 
     def loss(self, examples: RADTExamples) -> Tensor:
         """Predict the actions of the batch (Algorithm 2, line 10, Eq. 6) and compare (line 11)."""
-        recent, targets = examples.recent, examples.targets
-        return self.policy.loss(recent, targets, examples.valid, examples.retrieved)
+        recent, targets, compared = examples.recent, examples.targets, examples.compared
+        loss = self.policy.loss(recent, targets, examples.valid, examples.retrieved)
+        if self.value is not None:
+            loss = loss + self._value_loss(self.value, examples)
+        return loss if self.beside is None or compared is None else loss + self.beside(compared)
+
+    def _value_loss(self, value: ChunkValue, examples: RADTExamples) -> Tensor:
+        """Judge each chunk by what followed in the windows that read it."""
+        memory, earned = self.options.memory, self.sampler.dataset.episodes.total_return
+        row = torch.arange(len(examples.recent)).repeat_interleave(memory.top_k)  # [B * k]
+        return value.loss(
+            examples.recent.rows(row),
+            examples.targets[row],
+            torch.from_numpy(earned)[examples.episode[row]],
+            chunks_apart(examples.retrieved, memory.halves.chunk_len),
+        )
 
     def actor(self, slots: int) -> RADTActor:
         options = self.options
-        memory = Memory(self.embedder, self.spaces, options.memory)
+        memory = Memory(self.embedder, self.spaces, options.memory, value=self.value)
         length, step = options.memory.context_len, options.window_step
-        window = MovingWindow(self.policy, slots, length, step)
+        window = window_of(self.policy, slots, length, step)
         nothing = memory.chunks(torch.full((slots, options.memory.top_k), -1))
         return RADTActor(window, memory, held_chunks(options, self.policy, nothing))
 
@@ -138,7 +190,7 @@ class RADT:
 class RADTActor:
     """Acts as in Algorithm 1: query, retrieve, reweight, predict."""
 
-    def __init__(self, window: MovingWindow, memory: Memory, held: HeldChunks) -> None:
+    def __init__(self, window: Window, memory: Memory, held: HeldChunks) -> None:
         self.window, self.policy, self.held = window, window.policy.eval(), held
         self.memory: Memory | None = memory
         self.retrieval: Retrieval | None = None
@@ -198,6 +250,14 @@ class RADTActor:
         held = self.held.of(torch.from_numpy(slots))
         return self.window.decide(trials, slots, held, self.held.version[slots])
 
+    def now(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor | None:
+        """Embed the states that some slots are in for utility=value, [B, 1, width]."""
+        value = self._memory.value
+        if value is None or self._memory.config.utility != VALUE:
+            return None
+        latest = trials.latest(slots, value.state.no_action)
+        return value.now(latest, torch.from_numpy(trials.target[slots]))
+
     def _retrieve(self, trials: RunningTrials, slots: NDArray[np.int64]) -> None:
         """Construct queries (line 5), search and reweight (lines 6 and 7, Eq. 3-5)."""
         every = self._memory.config.retrieve_every
@@ -225,7 +285,12 @@ class RADTActor:
         tasks = self.query_slots if self._tasks is None else self._tasks[self.query_slots]
         with self._memory.lock:  # what was found is what is read
             retrieve = self.retrieve or self._memory.retrieve
-            self.retrieval = retrieve(query, torch.from_numpy(tasks), torch.from_numpy(step)[rows])
+            self.retrieval = retrieve(
+                query,
+                torch.from_numpy(tasks),
+                torch.from_numpy(step)[rows],
+                now=self.now(trials, self.query_slots),
+            )
             self._hold(self.query_slots, self.retrieval.chosen)
 
     def _hold(self, slots: NDArray[np.int64], chosen: Tensor) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 from radt.memory.entries import DedupOrder
 from radt.methods.windows import check_share
 
-Contexts = Literal["retrieved", "own-task", "all-tasks", "equal-return"]
+Contexts = Literal["retrieved", "own-task", "all-tasks", "equal-return", "earlier-worse"]
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,13 @@ class RetrievalTraining:
 
     def __post_init__(self) -> None:
         shares = ("sampled_share", "any_task_share", "cut_off_keep", "dedup_keep")
-        for name in (*shares, "query_dropout", "context_dropout"):
+        for name in (*shares, "query_dropout", "context_dropout", "blend"):
             check_share(name, getattr(self, name) or 0.0)
         check_share("sampled_share + any_task_share", self.sampled_share + self.any_task_share)
         if self.pool is not None and self.pool < 0:
             raise ValueError(f"pool must be 0 (all episodes of the task) or more, not {self.pool}")
+        if self.min_length < 0:
+            raise ValueError(f"min_length must be 0 or more steps, not {self.min_length}")
         if self.earlier_only and self.pool is None:
             raise ValueError("earlier_only searches the own task: give pool, 0 for all of it")
 

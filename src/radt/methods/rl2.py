@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from radt.collect.lstm import RecurrentActorCritics
 from radt.collect.networks import POLICY
 from radt.collect.ppo_lstm import RecurrentConfig, RecurrentLearner
+from radt.collect.source import check_counts
 from radt.data.reader import Dataset
 from radt.envs.suite import TaskSuite
 from radt.methods.method import (
@@ -52,6 +53,12 @@ class RL2Options:
     learning_rate: float = 1e-3  # of Adam
     ent_coef: float = 0.01  # weight of the entropy bonus
     reward_scale: float = 0.1  # what the learner counts for a reward of 1
+
+    def __post_init__(self) -> None:
+        check_counts(self, "trials", "n_steps", "sequences", "n_epochs")
+        self.config(self.sequences, updates=1, seed=0)  # which refuses what else cannot be
+        if self.reward_scale <= 0:
+            raise ValueError(f"reward_scale must be above 0, not {self.reward_scale}")
 
     def config(self, slots: int, updates: int, seed: int) -> RecurrentConfig:
         """Say how one agent learns in so many slots."""

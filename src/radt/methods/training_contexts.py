@@ -68,6 +68,28 @@ def draw_of_equal_return(
     return ids.gather(1, column).masked_fill(nearest.values.gather(1, places).isinf(), -1)
 
 
+def draw_earlier_worse(
+    queries: Queries,
+    total_return: Tensor,  # [B] of the queries' own episodes
+    entries: Entries,
+    members: Tensor,
+    top_k: int,
+    rng: np.random.Generator,
+) -> Tensor:
+    """Draw random chunks of own-task episodes that came before and earned no more, [B, k] ids.
+
+    What follows such a chunk is better than it, as what an agent does after reading it should be.
+    """
+    ids = members[queries.task]  # [B, longest]
+    known = ids.clamp_min(0)
+    allowed = (ids >= 0) & (entries.age[known] < queries.age[:, None])
+    allowed &= entries.total_return[known] <= total_return[:, None]
+    count = allowed.sum(1, keepdim=True)  # [B, 1]
+    place = (torch.from_numpy(rng.random((len(ids), top_k))) * count).long()  # among the allowed
+    column = torch.searchsorted(allowed.cumsum(1), 1 + place).clamp_max(ids.shape[1] - 1)
+    return ids.gather(1, column).masked_fill(count == 0, -1)
+
+
 def _without_own(chosen: Tensor, queries: Queries, entries: Entries) -> Tensor:
     is_own = entries.episode[chosen.clamp_min(0)] == queries.episode[:, None]
     return chosen.masked_fill(is_own, -1)

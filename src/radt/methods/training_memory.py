@@ -6,10 +6,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import linear
 
 from radt.data.reader import Dataset
-from radt.memory.embed import Embedder
+from radt.memory.embed import Embedder, device_of
+from radt.memory.index import build_index
 from radt.memory.memory import MemoryConfig
+from radt.memory.projection import ProjectedEmbedder
 from radt.memory.retrieve import Queries, blend_queries, candidates, retrieve
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.similarity import group
@@ -17,6 +20,7 @@ from radt.methods.method import Progress
 from radt.methods.retrieval_training import Contexts, RetrievalTraining
 from radt.methods.training_contexts import (
     Pools,
+    draw_earlier_worse,
     draw_from_all_tasks,
     draw_from_own_task,
     draw_of_equal_return,
@@ -48,15 +52,18 @@ class TrainingMemory:
     ) -> None:
         self.dataset, self.embedder = dataset, embedder
         self.config, self.training = config, training
-        built = TrainingIndex(dataset, embedder, config, training, self.searches, progress)
-        self.store, self.keys, self.index = built.store, built.keys, built.index
+        projected = embedder if isinstance(embedder, ProjectedEmbedder) else None
+        self.frozen = embedder if projected is None else projected.frozen
+        searched = self.searches or projected is not None  # if only to see what W would find
+        built = TrainingIndex(dataset, self.frozen, config, training, searched, progress)
+        self.store, self.index = built.store, built.index
+        self.keys = self.frozen_keys = built.keys  # [N, d]
         self.sizes, self._cut_off, self._prefixes = built.sizes, built.cut_off, built.prefixes
         count = int(dataset.episodes.task.max()) + 1  # tasks without an entry count, too
         self.members = group(self.store.entries.task, count)  # [tasks, longest] ids
-        self._pools = None
-        if training.pool is not None and self.searches:
-            size, earlier = training.pool, training.earlier_only
-            self._pools = Pools(self.keys, self.store.entries, size, earlier)
+        self._pools = self._new_pools()
+        if projected is not None:
+            self.re_embed(projected.projection.weight)
         if training.own_task_only and self.searches:
             self.sizes["choices_changed_by_own_task_only"] = self.share_changed()
 
@@ -68,12 +75,28 @@ class TrainingMemory:
         all_drawn = training.sampled_share + training.any_task_share >= 1
         return late and training.contexts == "retrieved" and not all_drawn
 
-    def draw_query_steps(self, windows: Windows, rng: np.random.Generator) -> NDArray[np.int64]:
+    def _new_pools(self) -> Pools | None:
+        training = self.training
+        if training.pool is None or not self.searches:
+            return None
+        return Pools(self.keys, self.store.entries, training.pool, training.earlier_only)
+
+    def re_embed(self, weight: Tensor) -> None:
+        """Project the frozen keys by W [d, d]; from now on these are searched."""
+        self.projected_by = weight.detach().cpu().clone()
+        self.keys = linear(self.frozen_keys, self.projected_by)
+        self.index = build_index(self.config.index, self.embedder.width, device_of(self.embedder))
+        self.index.add(self.keys, self.store.entries.task)
+        self._pools = self._new_pools()
+
+    def draw_query_steps(
+        self, windows: Windows, rng: np.random.Generator, by_prefix: bool = False
+    ) -> NDArray[np.int64]:
         """Return the step of each window's query, [B]: its last, or one that an agent asks at."""
         config, offsets = self.config, self.training.query_offsets
         if config.retrieve_every == 0:
             return np.zeros_like(windows.start)
-        if not self.training.asks_by_prefix:
+        if not (by_prefix or self.training.asks_by_prefix):
             return windows.stop - 1
         step = rng.integers(windows.start, windows.stop)
         if offsets is None:
@@ -96,22 +119,19 @@ class TrainingMemory:
         chosen = torch.full((len(episode), self.config.top_k), -1)
         kind = self._kinds(query_step, rng)  # [B]
         queries = self._queries(episode, query_step, kind == "retrieved", rng)
-        for one in ("own-task", "all-tasks", "equal-return", "retrieved"):
+        for one in ("own-task", "all-tasks", "equal-return", "earlier-worse", "retrieved"):
             if (rows := kind == one).any():
                 chosen[torch.from_numpy(rows)] = self._chosen(one, queries.rows(rows), rng)
         unseen = torch.from_numpy(rng.random(len(episode)) < self.training.context_dropout)
         chosen[unseen] = -1
         return chosen
 
-    def confound(
-        self, episode: NDArray[np.int64], query_step: NDArray[np.int64], rng: np.random.Generator
-    ) -> dict[str, float]:
-        """Say how much chunks tell of the return of the windows that read them.
+    def confound(self, episode: NDArray[np.int64], chosen: Tensor) -> dict[str, float]:
+        """Say how much chosen chunks [B] tell of the return of the windows that read them.
 
         Every new task begins with failures in memory and a high target. If that is never seen in
         training, failures mislead (docs/results/training-contexts.md).
         """
-        chosen = self.choose_for(episode, query_step, rng)[:, 0]
         read = (chosen >= 0).numpy()
         if not read.any():
             return {"windows_with_chunk": 0.0}
@@ -140,7 +160,7 @@ class TrainingMemory:
         """Say which contexts each window reads, [B]."""
         training = self.training
         own, any_task = training.sampled_share, training.any_task_share
-        kind = np.full(len(query_step), training.contexts, dtype="<U12")
+        kind = np.full(len(query_step), training.contexts, dtype="<U16")
         if training.contexts == "retrieved":
             kind[query_step < training.min_length] = "own-task"
         if own or any_task:
@@ -156,9 +176,10 @@ class TrainingMemory:
             return self.search(queries, self.training.own_task_only, rng).chosen
         if contexts == "all-tasks":
             return draw_from_all_tasks(queries, entries, top_k, rng)
-        if contexts == "equal-return":
+        if contexts in ("equal-return", "earlier-worse"):
+            draw = draw_of_equal_return if contexts == "equal-return" else draw_earlier_worse
             earned = torch.from_numpy(self.dataset.episodes.total_return)[queries.episode]
-            return draw_of_equal_return(queries, earned, entries, self.members, top_k, rng)
+            return draw(queries, earned, entries, self.members, top_k, rng)
         return draw_from_own_task(queries, entries, self.members, top_k, rng)
 
     def search(
@@ -209,6 +230,17 @@ class TrainingMemory:
             found = self.embedder(prefixes, torch.from_numpy(dropped))
             found = self._blended(found, torch.from_numpy(episode[embedded]), rng)
             vectors[torch.from_numpy(embedded)] = found
+        return self._asking(vectors, episode, query_step)
+
+    def frozen_queries(self, episode: NDArray[np.int64], query_step: NDArray[np.int64]) -> Queries:
+        """Construct queries as an agent does, before W: nothing is dropped or blended."""
+        return self._asking(
+            self.frozen(self._prefixes(episode, query_step)).cpu(), episode, query_step
+        )
+
+    def _asking(
+        self, vectors: Tensor, episode: NDArray[np.int64], query_step: NDArray[np.int64]
+    ) -> Queries:
         episodes = self.dataset.episodes
         return Queries(
             vectors=vectors,

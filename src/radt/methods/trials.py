@@ -131,12 +131,12 @@ class RunningTrials:
         actions = self.actions[slots, before]
         actions[first] = no_action
         rewards = np.where(first, 0, self.rewards[slots, before]).astype(np.float32)
-        at = (slots[:, None], now[:, None])
+        to_go = (self.target[slots] - self.earned[slots]).astype(np.float32)
         return Batch(
-            states=torch.from_numpy(self.states[at]),
+            states=torch.from_numpy(self.states[slots, now][:, None]),
             actions=torch.from_numpy(actions[:, None]),
             rewards=torch.from_numpy(rewards[:, None]),
-            returns_to_go=torch.from_numpy(self._returns_to_go(slots, at)),
+            returns_to_go=torch.from_numpy(to_go[:, None]),
             timesteps=torch.from_numpy(now[:, None]),
             mask=torch.ones(len(slots), 1, dtype=torch.bool),
         )

@@ -29,7 +29,7 @@ def hold(folder: Path, patience: float = 0.0) -> Iterator[None]:
                 break
             except BlockingIOError as error:
                 if time.monotonic() >= until:
-                    who = path.read_text(encoding="utf-8").strip() or "unknown"
+                    who = path.read_text(errors="replace").strip() or "unknown"
                     raise MemoryBusyError(
                         f"process {who} is writing to the memory in {folder} (it holds {path}); "
                         "one process writes at a time: end it, open the memory with writing=False, "

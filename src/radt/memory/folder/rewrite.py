@@ -109,7 +109,7 @@ def is_exported(file: Path) -> bool:
 def is_memory(source: str) -> bool:
     """Tell whether a source of entries is another memory."""
     path = Path(source)
-    is_file = path.is_file() and path.suffix != ".npz"
+    is_file = path.is_file() and (path.suffix != ".npz" or is_exported(path))
     return is_file or server_name(source) is not None or bool(databases(path))
 
 

@@ -38,11 +38,13 @@ from radt.memory.folder.store import (
     no_folder_memory,
     read_acknowledged,
     remove_others,
+    size_of,
     switch,
 )
 from radt.memory.identity import Identity, MemoryFileError
 from radt.memory.rows import (
     COLUMNS,
+    SEAL_BYTES,
     Findings,
     Row,
     RowFormat,
@@ -173,8 +175,10 @@ class Remains:
         if len(self.problems) == before:
             return
         newest = [id for (id,) in self._read("SELECT max(id) FROM entries") if id]
-        last = max([self.state.last_id, *newest, *self.whole])
-        for id in {*range(1, last + 1)} - self.whole - forgotten:
+        most = size_of(self.path) // SEAL_BYTES  # each id, also a forgotten one, has left a seal
+        for id in range(1, min(max([self.state.last_id, *newest, *self.whole]), most) + 1):
+            if id in self.whole or id in forgotten:
+                continue
             with suppress(*ERRORS):
                 for values in self.connection.execute(f"{ENTRY} WHERE id = ?", (id,)):
                     self._look_at(Row(*values))

@@ -8,9 +8,12 @@ compared in double precision: the answer is the same, bit for bit, as if all had
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from radt.memory.growing import GrowingTensor
@@ -133,11 +136,27 @@ class KeyTable:
         return self._ids.rows.take(rows).where(rows >= 0, -1) if self.size else rows
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a query found among the first rows of a partition; rows that follow are newer."""
+
+    direction: Tensor  # [1, d]
+    asked: tuple[int, int, int]  # k, and how often rows were removed and moved before
+    rows: int
+    scores: Tensor  # [1, k]
+    ids: Tensor  # [1, k]
+
+
 class FlatIndex:
-    """Compares a query with every key, or with every key of its partition."""
+    """Compares a query with every key, or with every key of its partition.
+
+    Trials that begin alike ask alike: a query that was the last one of a large partition, too, is
+    compared with newer keys only.
+    """
 
     def __init__(self, width: int, device: torch.device | str = "cpu") -> None:
         self.table = KeyTable(width, device)
+        self._last: dict[int, Answer] = {}  # by partition
 
     def __len__(self) -> int:
         return len(self.table)
@@ -177,8 +196,26 @@ class FlatIndex:
         asked = torch.tensor(partition, device=directions.device)
         for number, own in members.items():
             who = asked == number
-            relevance[who], ids[who] = best_of(self.table, directions[who], k, own)
+            relevance[who], ids[who] = self._best_in(number, directions[who], k, own)
         return relevance, ids
+
+    def _best_in(
+        self, number: int, directions: Tensor, k: int, own: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Find the k best rows of one partition for queries of its own."""
+        if len(directions) > 1 or len(own) <= BLOCK:
+            return best_of(self.table, directions, k, own)
+        asked, last = (k, self.table.removed, self.table.moved), self._last.get(number)
+        if last is None or last.asked != asked or not torch.equal(last.direction, directions):
+            scores, ids = best_of(self.table, directions, k, own)
+        else:
+            newer = best_of(self.table, directions, k, own[last.rows :])
+            ids, order = torch.cat([last.ids, newer[1]], 1).sort()  # ties go to the newest
+            scores = torch.cat([last.scores, newer[0]], 1).gather(1, order)
+            scores, column = best_first(scores, k)
+            ids = ids.gather(1, column)
+        self._last[number] = Answer(directions, asked, len(own), scores, ids)
+        return scores, ids
 
 
 INDEXES.register("flat", FlatIndex)
@@ -221,7 +258,8 @@ def _cosines(table: KeyTable, directions: Tensor, block: Rows) -> Tensor:
     """Multiply a block of keys with unit vectors [B, d]: [n, B], -inf where one was removed."""
     keys, length = table.scaled(block)
     if len(directions) == 1 and keys.is_cpu:  # in half the time that torch takes
-        product = torch.from_numpy(keys.numpy() @ directions.float().numpy().T)
+        with _blas().limit(limits=1, user_api="blas"):  # its threads would wait for torch's
+            product = torch.from_numpy(keys.numpy() @ directions.float().numpy().T)
     elif torch.get_float32_matmul_precision() == "highest":
         product = keys @ directions.float().T
     else:  # fewer digits than the margin allows for
@@ -230,6 +268,12 @@ def _cosines(table: KeyTable, directions: Tensor, block: Rows) -> Tensor:
     if table.removed:
         cosine.masked_fill_(~table.living(block)[:, None], -torch.inf)
     return cosine
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return what knows the threads of NumPy's products."""
+    return ThreadpoolController()
 
 
 def _large_ones(cosine: Tensor, k: int) -> Tensor:

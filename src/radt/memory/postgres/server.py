@@ -30,6 +30,7 @@ from psycopg.abc import PQGen
 
 from radt.memory.identity import StoreError, refuse_child
 
+LOG = logging.getLogger(__name__)
 VARIABLE = "RADT_MEMORY_DSN"
 HIDDEN = "***"
 PRIVATE = (  # parts of a connection string that no text may hold
@@ -229,6 +230,9 @@ class Server:
                 raise self._error("the server refuses", failure)
             if seconds + pause > self.patience.total:
                 raise self._error(f"the server failed {tries} times in {seconds:.0f} s", failure)
+            if tries == 1:
+                most = self.patience.total
+                LOG.warning("%s: %s; trying for %.0f s", self.place, failure.reason, most)
             time.sleep(pause * random.Random().uniform(0.5, 1.0))  # not all clients at once
             pause = min(2 * pause, PAUSES[1])
         raise AssertionError("tries have no end")
