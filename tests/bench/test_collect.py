@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +10,15 @@ import numpy as np
 import pytest
 
 from radt.bench import CollectArguments, Resources, collect
-from radt.bench.collect import BaselineJob, bench_collect, build_baseline, learn_tasks, network_env
+from radt.bench.collect import baseline_options, bench_collect
 from radt.collect import CollectConfig, RecurrentConfig
 from radt.collect.networks import HIDDEN
 from radt.collect.ppo import network_inputs
 from radt.collect.ppo_lstm import RecurrentLearner, network_view
 from radt.collect.rollout import StateIndex, late_return
-from radt.engine import LocalEngine
+from radt.collect.sb3_learner import RecordedEnv, build, seen
 from radt.envs import SUITES
+from radt.errors import RadtError
 from radt.runs.run import RunError
 
 TINY = CollectConfig(n_steps=128, batch_size=64, n_epochs=1, transitions=384)
@@ -28,53 +28,33 @@ TINY_RECURRENT = RecurrentConfig(
 SUITE = SUITES["dark-room-10x10"]
 
 
-@pytest.fixture
-def slow_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stands in for processes of 100 transitions/s each, and compares every second task as won."""
-
-    def learned(job: BaselineJob) -> Iterator[dict[str, object]]:
-        steps = job.rollouts * job.config.n_steps
-        for task in job.tasks:
-            yield {
-                "task": task,
-                "transitions": steps,
-                "seconds": steps / 100,
-                "late_return": float(task % 2),
-            }
-
-    monkeypatch.setattr(collect, "learn_tasks", learned)
-    monkeypatch.setattr(collect, "LocalEngine", lambda workers: LocalEngine(1))
+@pytest.fixture(autouse=True)
+def _few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "SAMPLED_TASKS", 1)
 
 
-@pytest.mark.usefixtures("slow_baseline")
 def test_both_sides_and_their_returns_are_in_the_record() -> None:
     record = bench_collect(CollectArguments(), Resources(workers=1), TINY)
-    ours, theirs, returns = (record[name] for name in ("ours", "stable_baselines3", "returns"))
-    assert ours["transitions"] == 80 * 384
-    assert record["ratio"] == pytest.approx(ours["steady_rate"] / 100)
-    assert record["ratio_of_whole_runs"] == pytest.approx(80 * 384 / ours["seconds"] / 100)
-    tasks = [run["task"] for run in theirs["runs"]]
-    assert len(set(tasks)) == 8
-    assert set(tasks) <= set(SUITE.train_tasks)
-    assert returns["stable_baselines3"] == [float(task % 2) for task in tasks]
-    assert theirs["rate"] == pytest.approx(100)
+    ours, theirs, returns = (record[name] for name in ("ours", "baseline", "returns"))
+    assert (ours["transitions"], theirs["transitions"]) == (80 * 384, 384)
+    assert theirs["algorithm"] == "PPO"
+    assert record["ratio"] == pytest.approx(ours["steady_rate"] / theirs["rate"])
+    assert record["ratio_of_whole_runs"] > 0
+    assert len(returns["baseline"]) == len(returns["ours"]) == 1
 
 
-@pytest.mark.usefixtures("slow_baseline")
 def test_mazes_are_measured_on_the_sampled_tasks() -> None:
     asked = CollectArguments(env="maze-runner-15x15")
     record = bench_collect(asked, Resources(workers=1), TINY_RECURRENT)
-    assert record["source"] == "ppo-lstm"
-    assert record["ours"]["transitions"] == 8 * 832
-    assert len(record["returns"]["sb3_contrib"]) == len(record["returns"]["ours"]) == 8
+    assert (record["source"], record["baseline"]["algorithm"]) == ("ppo-lstm", "RecurrentPPO")
+    assert record["ours"]["transitions"] == record["baseline"]["transitions"] == 832
 
 
 def test_without_returns_each_process_learns_one_task() -> None:
     asked = CollectArguments(rollouts=3, sb3_rollouts=1, skip_returns=True)
     record = bench_collect(asked, Resources(workers=1), TINY)
     assert record["returns"] is None
-    runs = record["stable_baselines3"]["runs"]
-    assert [run["transitions"] for run in runs] == [128]
+    assert (record["baseline"]["tasks"], record["baseline"]["transitions"]) == (1, 128)
 
 
 def test_late_returns_are_those_of_the_last_whole_episodes_within_the_data() -> None:
@@ -88,42 +68,38 @@ def test_too_few_rollouts_are_refused() -> None:
         bench_collect(CollectArguments(rollouts=2))
 
 
-@pytest.mark.parametrize("env", ["dark-room-10x10", "maze-runner-15x15"])
-def test_a_missing_baseline_says_how_to_get_it(env: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_baseline_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("radt.collect.sb3_learner")
+    monkeypatch.delitem(sys.modules, "radt.collect.sb3_learner")
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
-    monkeypatch.setitem(sys.modules, "sb3_contrib", None)
-    with pytest.raises(RunError, match="pip install"):
-        bench_collect(CollectArguments(env=env))
+    with pytest.raises(RadtError, match="pip install"):
+        bench_collect(CollectArguments())
 
 
 def test_the_baseline_sees_what_our_networks_see() -> None:
-    index, view = StateIndex(SUITE.spaces.state), network_view(SUITE.spaces.state)
+    space = SUITE.spaces.state
+    index, view = StateIndex(space), network_view(space)
     inputs = network_inputs(index, "unit")[:, :-1].numpy()
-    env, raw = network_env(SUITE, 0, "unit"), network_env(SUITE, 0, "raw")
-    seen, shown = raw.reset(seed=0)[0], env.reset(seed=0)[0]
+    env = SUITE.make(0)
+    state = env.reset(seed=0)[0]
     for action in (1, 2, 3):
-        np.testing.assert_array_equal(shown, inputs[index.of(seen[None])[0]])
-        np.testing.assert_array_equal(shown, view(seen[None])[0])
-        seen, shown = raw.step(action)[0], env.step(action)[0]
+        shown = seen(state[None], space)[0]
+        np.testing.assert_array_equal(shown, inputs[index.of(state[None])[0]])
+        np.testing.assert_array_equal(shown, view(state[None])[0])
+        state = env.step(action)[0]
 
 
 @pytest.mark.parametrize(
-    ("env", "config", "source", "finishes"),
+    ("env", "config", "source"),
     [
-        (
-            "dark-room-10x10",
-            CollectConfig(n_steps=128, n_epochs=1, ent_coef=0.03, transitions=384),
-            "ppo",
-            True,
-        ),
-        ("maze-runner-15x15", replace(TINY_RECURRENT, units=8), "ppo-lstm", False),
+        ("dark-room-10x10", replace(TINY, ent_coef=0.03), "ppo"),
+        ("maze-runner-15x15", replace(TINY_RECURRENT, units=8), "ppo-lstm"),
     ],
 )
-def test_the_baseline_has_our_hyper_parameters_and_learns(
-    env: str, config: Any, source: str, finishes: bool
-) -> None:
-    suite = SUITES[env]
-    model = build_baseline(source, suite, 3, config)
+def test_the_baseline_has_our_hyper_parameters(env: str, config: Any, source: str) -> None:
+    suite, options = SUITES[env], baseline_options(source, config, config.transitions)
+    vector = RecordedEnv(suite, 3, [0], ("states",), keep=1)
+    model: Any = build(suite, options, vector, seed=0)
     for name in ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef"):
         assert getattr(model, name) == getattr(config, name)
     assert model.policy.optimizer.defaults["eps"] == config.adam_epsilon
@@ -133,10 +109,6 @@ def test_the_baseline_has_our_hyper_parameters_and_learns(
         theirs = sum(weight.numel() for weight in model.policy.parameters())
         unused = (ours.heads.actions - 1) * (HIDDEN + 1)  # outputs of our value network
         assert ours.parameters.values.numel() - unused == theirs
-    (run,) = learn_tasks(BaselineJob(suite, source, config, (3,), rollouts=2))
-    assert (run["task"], run["transitions"]) == (3, 2 * config.n_steps)
-    assert run["seconds"] > 0
-    assert (run["late_return"] is not None) == finishes
 
 
 def test_defaults_are_those_of_sb3_contrib() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
@@ -49,17 +49,6 @@ class CollectArguments:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateArguments:
-    """Compare acting on many tasks at once with acting on one after the other, same noise."""
-
-    checkpoint: Annotated[Path | None, arg(help_behavior_hint="(default: shipped weights)")] = None
-    """A run or checkpoint of your own."""
-    tasks: int = 20  # how many tasks
-    trials: int = 4  # of each task
-    out: Path = OUT / "evaluate.json"  # where the JSON goes
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrainArguments:
     """Measure sequences and action targets per second of every method at the paper's sizes.
 
@@ -91,22 +80,6 @@ class DecideArguments:
     """Trained weights whose incremental embedding is held against the windowed one (default: those
     that ship)."""
     out: Path = OUT / "decide.json"  # where the JSON goes
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistributedArguments:
-    """Compare two processes that train together with one.
-
-    Try:
-      radt bench distributed
-      radt bench distributed --updates 100
-    """
-
-    env: Annotated[Positional[str], arg(metavar="ENV")] = "dark-room-10x10"
-    method: str = "ra-dt"  # what is trained
-    budget: Literal["smoke", "laptop", "paper"] = "laptop"  # whose model and batch are taken
-    updates: int = 30  # that are timed, after some to warm up
-    out: Path = OUT / "distributed.json"  # where the JSON goes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,6 @@ class Clock:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a part."""
         self._inner.append(0.0)
         begun = time.perf_counter()
         try:

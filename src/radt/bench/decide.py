@@ -3,9 +3,10 @@
 Several agents go through the same trial, with full memories behind them: RA-DT with windowed and
 with incremental embedding, retrieving at every step and every 25; windows that move on by half of
 themselves at once and are kept in between; methods with two episodes of context, with and without
-what they cache; and a Decision Transformer of the same size without memory. All are measured
-against its forward pass over every token of the window; itself it decides sooner, as its last layer
-is computed for one token only. Decisions count once the window is full.
+what they cache; recurrent backbones, which read each step once; and a Decision Transformer of the
+same size without memory. All are measured against its forward pass over every token of the window;
+itself it decides sooner, as its last layer is computed for one token only. Decisions count once the
+window is full.
 
 Up to step C embedding step by step equals embedding the window. Behind it a hidden state that was
 kept still knows what has left the window: how alike both are there is one number of the record.
@@ -32,6 +33,7 @@ from radt.icl import in_context_learning
 from radt.loading import Loaded, load, shipped
 from radt.memory.embed import Embedder, IncrementalEmbedder
 from radt.methods import Actor, Method
+from radt.model.policy import RECURRENCES
 from radt.runs.run import RunError
 from radt.trajectory import Batch, Trajectory
 
@@ -144,6 +146,10 @@ def contestants(env: str, budget: Budget, device: str) -> dict[str, Method]:
     for name in ("ad", "dt-2ep", "dpt"):
         found[f"{name}, cache"] = build(name, "options.cache=true")
         found[f"{name}, no cache"] = build(name, "options.cache=false")
+    for backbone in RECURRENCES:
+        own = f"options.model.backbone={backbone}"
+        found |= {f"{name}, {backbone}": build(name, own) for name in ("dt", "ad")}
+        found[f"ra-dt, every {SELDOM}, {backbone}"] = build("ra-dt", seldom, own)
     return found
 
 

@@ -1,7 +1,8 @@
 """The first decision of a trial, by how many entries are in memory.
 
 It is the one that sees what the trial before has stored. All entries are of the agent's own task,
-so that none is passed over; agents take turns, so that a busy machine slows all of them.
+so that none is passed over; agents take turns, so that a busy machine slows all of them. Where
+every trial begins alike, its first query is the last trial's; elsewhere it is a new one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -36,15 +38,23 @@ def first_decisions(
     seen = dataset.trajectory(0)
     stored = replace(seen, task=0, rewards=np.ones_like(seen.rewards))  # no memory refuses it
     agents = {n: filled_agent(loaded, stored, keys(n)) for n in sizes if n <= MOST}
-    took: dict[int, list[float]] = {size: [] for size in agents}
-    for _ in tracked("first decision", range(TRIALS), quiet):
+    took: dict[str, dict[int, list[float]]] = {
+        name: {size: [] for size in agents} for name in ("p50_ms", "new_start_p50_ms")
+    }
+    starts = np.unique(stored.states, axis=0)
+    turns = list(product(took, range(TRIALS)))
+    for name, trial in tracked("first decision", turns, quiet):
+        start = stored.states[0] if name == "p50_ms" else starts[trial % len(starts)]
         for size, agent in agents.items():
             memory_of(agent).write([stored])
             begun = time.perf_counter()
-            agent.act(stored.states[0])
-            took[size].append(1000 * (time.perf_counter() - begun))
+            agent.act(start)
+            took[name][size].append(1000 * (time.perf_counter() - begun))
             agent.abandon()
-    return [{"size": size, "p50_ms": float(np.median(took[size]))} for size in agents]
+    return [
+        {"size": size, **{name: float(np.median(times[size])) for name, times in took.items()}}
+        for size in agents
+    ]
 
 
 def filled_agent(loaded: Loaded, stored: Trajectory, keys: Tensor) -> Agent:

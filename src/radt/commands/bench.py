@@ -74,8 +74,6 @@ VERBS = {
     "collect": _verb("collect", bench.CollectArguments),
     "train": _verb("train", bench.TrainArguments),
     "decide": _verb("decide", bench.DecideArguments),
-    "evaluate": _verb("evaluate", bench.EvaluateArguments),
     "envs": _verb("envs", bench.EnvsArguments),
     "memory": _verb("memory", bench.MemoryArguments),
-    "distributed": _verb("distributed", bench.DistributedArguments),
 }
