@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,21 @@ def test_nothing_is_written_through_a_link(
         with pytest.raises(NotOursError, match="ours"):
             opened(tmp_path / "ours")
     assert (tmp_path / "theirs").read_text() == "precious"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links are those of Unix")
+@pytest.mark.parametrize("content", [b"new", lambda path: path.write_bytes(b"new")])
+def test_a_file_is_not_begun_through_a_link(
+    tmp_path: Path, content: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda count: "0" * 2 * count)
+    (tmp_path / "theirs").write_text("precious")
+    (tmp_path / ".ours.00000000.tmp").symlink_to(tmp_path / "theirs")
+    with pytest.raises(NotOursError, match="ours"):
+        atomic_write(tmp_path / "ours", content)
+    assert (tmp_path / "theirs").read_text() == "precious"
+    atomic_write(tmp_path / "ours", content)
+    assert (tmp_path / "ours").read_bytes() == b"new"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks are those of Unix")

@@ -20,10 +20,10 @@ from radt.envs.maze import (
     build_maze,
     cell_number,
     cells_of,
-    shortest_tour,
     steps_to,
 )
 from radt.envs.render import Cell
+from tests.envs.tours import shortest_tour
 
 FIXTURES = {  # seed: goals, free cells, first digits of the map's sha1
     0: ([(1, 11)], 117, "030ded28b2e5"),

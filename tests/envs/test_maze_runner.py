@@ -19,6 +19,7 @@ from radt.envs.render import AGENT, GOAL, REWARDED, WALL, draw_grid, print_grid
 from radt.envs.suite import DrawnSuite, Oracle
 from radt.spaces import StateSpace
 from tests.contracts import env as contract
+from tests.envs.tours import shortest_tour
 
 WEST, NORTH, EAST, SOUTH, NONE = range(5)
 SUITE = SUITES["maze-runner-15x15"]
@@ -27,7 +28,7 @@ assert isinstance(SUITE, MazeRunnerSuite)
 
 def way(task: int) -> list[int]:
     """Return the actions of a shortest tour."""
-    tour, names = np.array(MazeRunner(task).shortest_tour()), list(DIRECTIONS.values())
+    tour, names = np.array(shortest_tour(build_maze(task))), list(DIRECTIONS.values())
     return [names.index((int(down), int(right))) for down, right in np.diff(tour, axis=0)]
 
 
@@ -53,8 +54,8 @@ def test_the_suite_is_the_papers() -> None:
 def test_gymnasium_makes_the_maze_of_any_seed() -> None:
     env = gym.make("radt/MazeRunner-15x15-v0", task=301)
     assert isinstance(env.unwrapped, MazeRunner)
-    assert env.unwrapped.goals == [(1, 1), (11, 2)]
-    assert np.array_equal(env.unwrapped.walls, build_maze(301).walls)
+    assert env.unwrapped.room is build_maze(301)
+    assert env.unwrapped.room.goals == ((1, 1), (11, 2))
     assert gym.make("radt/MazeRunner-15x15-v0", task=12345).reset(seed=0)[0].shape == (6,)
     many = gym.make_vec("radt/MazeRunner-15x15-v0", tasks=[301, 302])
     assert many.num_envs == 2
@@ -71,7 +72,9 @@ def test_the_suite_plays_only_its_own_tasks(task: int) -> None:
 def test_each_goal_pays_once_and_the_last_one_ends_the_episode(task: int) -> None:
     env, actions = MazeRunner(task), way(task)
     steps = walk(env, actions)
-    assert sum(reward for reward, _, _ in steps) == len(env.goals) == SUITE.optimal_return(task)
+    assert (
+        sum(reward for reward, _, _ in steps) == len(env.room.goals) == SUITE.optimal_return(task)
+    )
     assert [terminated for _, terminated, _ in steps] == [False] * (len(steps) - 1) + [True]
     assert not any(truncated for _, _, truncated in steps)
     with pytest.raises(ResetNeeded):
@@ -189,7 +192,7 @@ def test_picture_shows_walls_and_goals() -> None:
     image = env.render()
     side = len(image) // 15
     middle = image[side // 2 :: side, side // 2 :: side]  # [15, 15, 3]
-    assert np.array_equal((middle == WALL).all(axis=-1), env.walls == 1)
+    assert np.array_equal((middle == WALL).all(axis=-1), env.room.walls == 1)
     assert tuple(middle[1, 7]) == GOAL
     assert tuple(middle[10, 4]) == AGENT
     corner = image[11 * side : 12 * side, side : 2 * side].reshape(-1, 3)

@@ -1,6 +1,7 @@
 """Data sources: how learning histories are made and become a dataset.
 
-The package can be called: `radt.collect(config)` makes the dataset that a run's config asks for.
+Each source registers itself. The package can be called: `radt.collect(config)` makes the dataset
+that a run's config asks for.
 """
 
 import sys
@@ -8,41 +9,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from radt.collect import imported, noisy_expert, ppo, ppo_lstm, sb3  # which register themselves
-from radt.collect.noisy_expert import NoisyExpertOptions
-from radt.collect.ppo import CollectConfig
-from radt.collect.ppo_lstm import RecurrentConfig
-from radt.collect.record import record_histories
-from radt.collect.sb3 import SB3Options
-from radt.collect.source import (
-    SOURCES,
-    CollectError,
-    CollectProgress,
-    Forecast,
-    Recorded,
-    Request,
-    SourceEntry,
-)
-
-__all__ = [
-    "SOURCES",
-    "CollectConfig",
-    "CollectError",
-    "CollectProgress",
-    "Forecast",
-    "NoisyExpertOptions",
-    "Recorded",
-    "RecurrentConfig",
-    "Request",
-    "SB3Options",
-    "SourceEntry",
-    "imported",
-    "noisy_expert",
-    "ppo",
-    "ppo_lstm",
-    "record_histories",
-    "sb3",
-]
+from radt.collect import imported as imported
+from radt.collect import noisy_expert as noisy_expert
+from radt.collect import ppo as ppo
+from radt.collect import ppo_lstm as ppo_lstm
+from radt.collect import sb3 as sb3
+from radt.collect.noisy_expert import NoisyExpertOptions as NoisyExpertOptions
+from radt.collect.ppo import CollectConfig as CollectConfig
+from radt.collect.ppo_lstm import RecurrentConfig as RecurrentConfig
+from radt.collect.record import record_histories as record_histories
+from radt.collect.sb3 import SB3Options as SB3Options
+from radt.collect.source import SOURCES as SOURCES
+from radt.collect.source import CollectError as CollectError
+from radt.collect.source import CollectProgress as CollectProgress
+from radt.collect.source import Forecast as Forecast
+from radt.collect.source import Recorded as Recorded
+from radt.collect.source import Request as Request
+from radt.collect.source import SourceEntry as SourceEntry
 
 
 class _CallablePackage(ModuleType):

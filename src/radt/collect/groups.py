@@ -69,7 +69,6 @@ class GroupJob:
         return self.folder / f"group-{self.group:03d}-{name}.safetensors"
 
     def part(self, number: int) -> Path:
-        """Name the file of some consecutive rollouts."""
         return self.file(f"part-{number:03d}")
 
     def parts(self) -> list[Arrays]:

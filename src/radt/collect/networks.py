@@ -180,7 +180,6 @@ class Adam:
         }
 
     def step(self) -> None:
-        """Move the parameters along the gradients."""
         adam(  # the function below torch.optim.Adam: which spends more on itself
             [self._parameters],
             [self._gradients],
@@ -199,11 +198,9 @@ class Adam:
         )
 
     def state(self) -> dict[str, NDArray[np.float32]]:
-        """Return the weights, the moments and the number of steps."""
         return {name: tensor.numpy().copy() for name, tensor in self._state.items()}
 
     def restore(self, state: Mapping[str, NDArray[np.float32]]) -> None:
-        """Continue from what `state` returned."""
         for name, tensor in self._state.items():
             tensor.copy_(torch.from_numpy(state[name]).view(tensor.shape))
 

@@ -105,7 +105,6 @@ class Walk:
         self._padding = suite.spaces.padding(tasks)
 
     def go_on(self) -> Rollout:
-        """Take some steps."""
         count, runner, episode, space = STEPS_AT_ONCE, self._runner, self._episode, self._space
         luck = np.stack([own.random(count) for own in self._streams], axis=1)
         if self._kind == "gaussian":

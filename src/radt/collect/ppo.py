@@ -75,7 +75,7 @@ class CollectConfig:
     privileged: bool = False  # the learner sees what the suite hides; it is not stored
 
     def __post_init__(self) -> None:
-        if self.n_steps % self.batch_size or self.batch_size < 2:
+        if self.batch_size < 2 or self.n_steps % self.batch_size:
             raise ValueError(
                 f"n_steps={self.n_steps} must be a multiple of batch_size={self.batch_size}, "
                 "and a batch needs two samples"

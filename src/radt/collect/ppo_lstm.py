@@ -95,6 +95,8 @@ class RecurrentConfig:
     rollouts_per_part: int = 40  # the most that a killed run has to do again
 
     def __post_init__(self) -> None:
+        counts = ("tasks", "candidates", "transitions", "units", "n_epochs", "tasks_per_group")
+        check_counts(self, *counts, "rollouts_per_part", "n_steps", "envs_per_task", "batch_size")
         together = self.n_steps * self.envs_per_task
         if self.batch_size % self.n_steps or together % self.batch_size or self.batch_size < 2:
             raise ValueError(
@@ -106,8 +108,6 @@ class RecurrentConfig:
                 f"transitions={self.transitions} cannot be shared equally among "
                 f"envs_per_task={self.envs_per_task}"
             )
-        counts = ("tasks", "candidates", "transitions", "units", "n_epochs", "tasks_per_group")
-        check_counts(self, *counts, "rollouts_per_part")
         check_rates(self)
 
     @property

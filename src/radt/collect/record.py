@@ -74,10 +74,10 @@ def record_histories(
     except ValueError as error:
         raise CollectError(f"{error}{_other_sources(suite, source)}") from error
     content = collection_plan(suite, options, source)
-    if _is_finished(folder, content) and not (folder / PARTS).exists():
+    if is_finished(folder, content) and not (folder / PARTS).exists():
         return folder  # without the lock: many runs may share it
     with _owned(folder):
-        if not _is_finished(folder, content):
+        if not is_finished(folder, content):
             _begin(folder / PARTS, content)
             with _reporter(progress, quiet) as report:
                 parts = (folder / PARTS).absolute()  # workers may stand elsewhere
@@ -178,7 +178,7 @@ def _begin(parts: Path, content: dict[str, Any]) -> None:
     remove_leftovers(parts)
 
 
-def _is_finished(folder: Path, content: dict[str, Any]) -> bool:
+def is_finished(folder: Path, content: dict[str, Any]) -> bool:
     """Say whether the dataset is there; one with another configuration is refused."""
     if not (folder / MANIFEST).is_file():
         return False

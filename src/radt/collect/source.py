@@ -79,8 +79,8 @@ def check_rates(options: Any) -> None:
 
 def check_counts(options: Any, *names: str) -> None:
     """Refuse a negative seed, and options of these names that are below 1."""
-    if options.seed < 0:
-        raise ValueError(f"seed must be at least 0, not {options.seed}")
+    if (seed := getattr(options, "seed", 0)) < 0:
+        raise ValueError(f"seed must be at least 0, not {seed}")
     for name in names:
         if getattr(options, name) < 1:
             raise ValueError(f"{name} must be at least 1, not {getattr(options, name)}")

@@ -45,6 +45,8 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
         raise DataError(f"{path} is refused: {_AS_ARRAYS}")
     try:
         return _of_hdf5(path, names) if path.suffix in HDF5 else _of_npz(path, names)
+    except PermissionError:
+        raise  # one that may not be read is not damaged
     except _ERRORS as error:
         kind = "HDF5" if path.suffix in HDF5 else ".npz"
         raise DataError(f"{path} is no readable {kind} file of plain arrays ({error})") from error

@@ -14,7 +14,7 @@ from typing import Any
 
 from radt.decode import decode, parse_json
 from radt.errors import RadtError
-from radt.files import atomic_write
+from radt.files import atomic_write, open_plain
 from radt.old_names import old_value, with_old_names
 from radt.sealed import SEAL, json_seal
 from radt.spaces import TaskSpaces
@@ -185,7 +185,8 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError(f"it is larger than {MAX_MANIFEST_BYTES} bytes")
-        content = parse_json(path.read_bytes())
+        with open_plain(path) as file:
+            content = parse_json(file.read())
         _check_keys(content)
         if content.pop(SEAL, None) not in (None, json_seal(content)):  # older ones have none
             raise ValueError("it was damaged or edited after it was written (its sha256 differs)")

@@ -162,7 +162,6 @@ class Dataset:
 
     @property
     def spaces(self) -> TaskSpaces:
-        """What the states, actions and returns look like."""
         return self.manifest.spaces
 
     @property
@@ -172,7 +171,6 @@ class Dataset:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the steps lie in RAM."""
         return isinstance(self._steps, Steps)
 
     def select(self, tasks: Collection[int]) -> Dataset:
@@ -210,7 +208,6 @@ class Dataset:
         return self._batch(steps, begin, remaining, length)
 
     def trajectory(self, episode_row: int) -> Trajectory:
-        """Read one whole episode."""
         batch = self.windows([episode_row], [0], int(self.episodes.length[episode_row]))
         return Trajectory(
             batch.states[0].numpy(),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radt.data.reader import Dataset, Episodes
+from radt.spaces import LARGEST
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _BARS = "▁▂▃▄▅▆▇█"
@@ -32,6 +33,13 @@ class DatasetCard:
     return_quantiles: tuple[float, ...]  # at QUANTILES; empty without episodes
     length_quantiles: tuple[float, ...]
     coverage: float | None  # share of cells that a task's history visits; discrete states only
+
+    def __post_init__(self) -> None:
+        told = {len(self.return_quantiles), len(self.length_quantiles)}
+        if told - {0, len(QUANTILES)} or any(abs(x or 0) > LARGEST for x in self.return_by_tenth):
+            raise ValueError(
+                f"returns are at most {LARGEST:g}, and {len(QUANTILES)} quantiles told"
+            )
 
 
 def card(dataset: Dataset) -> DatasetCard:

@@ -1,32 +1,20 @@
-"""What tasks of simulations share: seeds, checked actions, ends and autoreset.
-
-A family says in two methods how episodes begin and what actions bring, for some slots at once; all
-else is here. `ControlVec` plays many tasks, `ControlEnv` one: a vector environment of one slot.
-"""
+"""What tasks of simulations share: their spaces, and actions that are checked and clipped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.error import ResetNeeded
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.grid import reset_mask
+from radt.envs.vector import Floats, TaskVec
 from radt.spaces import TaskSpaces, value_problem
 
-Floats = NDArray[np.floating[Any]]
-Slots = NDArray[np.int64]
-Infos = dict[str, Floats]  # by name, one number a slot
 
-
-class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
-    """Many tasks at once, one slot each; an episode takes its whole horizon, or ends before."""
+class ControlVec(TaskVec):
+    """Many tasks at once, one slot each."""
 
     def __init__(
         self,
@@ -35,143 +23,28 @@ class ControlVec(VectorEnv[Floats, Floats, NDArray[Any]]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         bound: float = np.inf,  # of the numbers of a state
     ) -> None:
-        if not tasks:
-            raise ValueError("a vector environment needs at least one task, got none")
-        self.tasks, self.spaces, self.num_envs = tuple(tasks), spaces, len(tasks)
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
-        self.single_observation_space = spaces.state.in_gymnasium(bound)
-        self.single_action_space = spaces.action.in_gymnasium()
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._streams = [seeding.np_random()[0] for _ in tasks]
-        shape = (self.num_envs, *spaces.state.shape)
-        self._states: NDArray[Any] = np.zeros(shape, spaces.state.dtype)
-        self._elapsed = np.zeros(self.num_envs, np.int64)  # [N]
-        self._ended = np.zeros(self.num_envs, np.bool_)  # [N] before time was up
-        self._over = np.ones(self.num_envs, np.bool_)  # [N]
-        self._was_reset = False
+        self.spaces = spaces
+        own = spaces.state.in_gymnasium(bound), spaces.action.in_gymnasium()
+        super().__init__(tasks, *own, spaces.horizon, autoreset_mode)
 
-    def _begin(self, slots: Slots) -> Floats:
-        """Begin an episode in some slots and return their states, [n, width]."""
-        raise NotImplementedError
-
-    def _act(self, slots: Slots, actions: Floats) -> tuple[Floats, Floats, Infos]:
-        """Act in some slots; return their states, rewards [n] and what else is known.
-
-        A slot whose episode ends here, though time is left, is marked in `_ended`.
-        """
-        raise NotImplementedError
-
-    def _seeded(self, slot: int, seed: int) -> None:
-        """Take note that a slot begins anew with a seed."""
-
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> tuple[Floats, dict[str, Any]]:
-        """Begin an episode in every slot, or in those of `options["reset_mask"]`."""
-        mask = reset_mask(options, self.num_envs)
-        if isinstance(seed, int | np.integer):
-            super().reset(seed=int(seed))
-            seed = [int(seed) + slot for slot in range(self.num_envs)]
-        if seed is not None and len(seed) != self.num_envs:
-            raise ValueError(f"got {len(seed)} seeds for {self.num_envs} slots")
-        for slot, own in enumerate(seed or ()):
-            if mask[slot] and own is not None:
-                self._streams[slot] = seeding.np_random(own)[0]
-                self._seeded(slot, int(own))
-        self._restart(mask)
-        self._was_reset = True
-        return self._states.copy(), {}
-
-    def step(
-        self, actions: Floats
-    ) -> tuple[Floats, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """Act in every slot; a slot whose episode is over begins anew as the mode says."""
-        actions = checked(actions, (self.num_envs, *self.spaces.action.shape), self.spaces)
-        anew = self._over.copy()
-        if anew.any():
-            self._check_autoreset()
-            self._restart(anew)
-        acting, rewards = np.flatnonzero(~anew), np.zeros(self.num_envs)
-        told: Infos = {}
-        if acting.size:
-            self._states[acting], rewards[acting], told = self._act(acting, actions[acting])
-        self._elapsed[acting] += 1
-        ended, cut = self._ended.copy(), ~self._ended & (self._elapsed >= self.spaces.horizon)
-        self._over = ended | cut
-        infos: dict[str, Any] = {}
-        ends_here = self._over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
-        last = self._states.copy()
-        if ends_here.any():
-            self._restart(ends_here)
-        for row, slot in enumerate(acting.tolist()):
-            info: dict[str, Any] = {name: float(values[row]) for name, values in told.items()}
-            if ends_here[slot]:
-                info = {"final_obs": last[slot], "final_info": info}
-            infos = self._add_info(infos, info, slot)
-        return self._states.copy(), rewards, ended, cut, infos
-
-    def _restart(self, mask: NDArray[np.bool_]) -> None:
-        slots = np.flatnonzero(mask)
-        self._states[slots] = self._begin(slots)
-        self._elapsed[slots], self._ended[slots], self._over[slots] = 0, False, False
-
-    def _check_autoreset(self) -> None:
-        """Refuse to step slots that the caller has to reset."""
-        if not self._was_reset or self.autoreset_mode is AutoresetMode.DISABLED:
-            raise ResetNeeded(
-                f"slots {np.flatnonzero(self._over).tolist()} are over or have not begun; call "
-                'reset(), or reset(options={"reset_mask": mask}) for some slots only'
-            )
-
-
-class ControlEnv(gym.Env[Floats, Floats]):
-    """One task."""
-
-    def __init__(self, vec: ControlVec) -> None:
-        self.vec, self.task = vec, vec.tasks[0]
-        self.observation_space = vec.single_observation_space
-        self.action_space = vec.single_action_space
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Floats, dict[str, Any]]:
-        super().reset(seed=seed)
-        return self.vec.reset(seed=[seed])[0][0], {}
-
-    def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        action = checked(action, self.spaces.action.shape, self.spaces)
-        states, rewards, terminated, truncated, infos = self.vec.step(action[None])
-        info = {name: float(of[0]) for name, of in infos.items() if not name.startswith("_")}
-        return states[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
-
-    @property
-    def spaces(self) -> TaskSpaces:
-        return self.vec.spaces
-
-    def close(self) -> None:
-        self.vec.close()
-
-
-def checked(actions: Any, shape: tuple[int, ...], spaces: TaskSpaces) -> Floats:
-    """Refuse actions of another shape or type, outside of their range or not finite."""
-    given: NDArray[Any] = np.asarray(actions)
-    discrete = spaces.action.kind == "discrete"
-    words, kinds, usual = ("integers", "iu", "int64") if discrete else ("floats", "f", "float32")
-    if given.shape != shape or given.dtype.kind not in kinds:
-        raise ValueError(
-            f"expected actions as {words} of shape {shape}, got {given.dtype} of shape "
-            f"{given.shape}; build them as np.zeros({shape}, np.{usual})"
+    def checked(self, actions: Any, slots: tuple[int, ...]) -> Floats:
+        """Refuse actions of another shape or type, outside of their range or not finite."""
+        given: NDArray[Any] = np.asarray(actions)
+        shape = (*slots, *self.spaces.action.shape)
+        discrete = self.spaces.action.kind == "discrete"
+        words, kinds, usual = (
+            ("integers", "iu", "int64") if discrete else ("floats", "f", "float32")
         )
-    rows = given.reshape(-1, *spaces.action.shape)
-    if problem := value_problem("actions", rows, spaces, "slot"):
-        mend = "" if discrete else "; clip actions to [-1, 1] and find out where NaN comes from"
-        raise ValueError(f"{problem}{mend}")
-    return given if discrete else np.asarray(np.clip(given, -1.0, 1.0))
+        if given.shape != shape or given.dtype.kind not in kinds:
+            raise ValueError(
+                f"expected actions as {words} of shape {shape}, got {given.dtype} of shape "
+                f"{given.shape}; build them as np.zeros({shape}, np.{usual})"
+            )
+        rows = given.reshape(-1, *self.spaces.action.shape)
+        if problem := value_problem("actions", rows, self.spaces, "slot"):
+            mend = "" if discrete else "; clip actions to [-1, 1] and find out where NaN comes from"
+            raise ValueError(f"{problem}{mend}")
+        return given if discrete else np.asarray(np.clip(given, -1.0, 1.0))
 
 
 def check_tasks(tasks: Sequence[int], known: int, name: str) -> None:

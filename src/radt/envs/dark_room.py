@@ -17,9 +17,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from radt.envs.grid import GridEnv, GridVec, Mask
+from radt.envs.grid import GridEnv, GridVec
 from radt.envs.render import Cell, GridView
 from radt.envs.suite import Recipe, TaskSuite
+from radt.envs.vector import Slots
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 ACTIONS = ("up", "right", "down", "left", "wait")
@@ -109,17 +110,14 @@ class Room:
 
     @property
     def label(self) -> str:
-        """The size as `width`x`height`."""
         return f"{self.width}x{self.height}"
 
     @property
     def horizon(self) -> int:
-        """The number of steps of every episode."""
         return self.width * self.height
 
     @property
     def bins(self) -> tuple[int, ...]:
-        """How many values each coordinate of an observation takes."""
         return self.height, self.width
 
     @property
@@ -187,7 +185,6 @@ class Room:
         return straight_values(self.width, self.height, goal, steps_left)  # [cells]
 
     def optimal_return(self, goal: int) -> float:
-        """Return the best expected return of one episode."""
         values = self.best_values(goal, self.horizon)
         return float(values.mean() if self.random_start else values[0])
 
@@ -227,8 +224,8 @@ class DarkRoomVec(GridVec):
         super().__init__(tasks, replace(room or self.rules(), **rules), autoreset_mode, num_envs)
         self.goals = self.room.goals_of(self.tasks)
 
-    def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
-        return np.asarray(self._cells == self.goals, np.float64)
+    def _earn(self, slots: Slots) -> NDArray[np.float64]:
+        return np.asarray(self._cells[slots] == self.goals[slots], np.float64)
 
     @cached_property
     def _ways(self) -> NDArray[np.int64]:

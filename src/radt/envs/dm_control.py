@@ -16,11 +16,12 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from radt.envs import dm_poses, robot_recipes
-from radt.envs.control import ControlEnv, Floats, check_tasks
+from radt.envs.control import check_tasks
 from radt.envs.pools import PoolSuite, PoolVec, pool_name
 from radt.envs.reference_scores import DM_CONTROL
 from radt.envs.sketch import Sketch
 from radt.envs.suite import Recipe
+from radt.envs.vector import Floats
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON = 1000
@@ -76,13 +77,9 @@ class DMControlVec(PoolVec):
 
     def __init__(
         self,
-        tasks: Sequence[int] | None = None,
+        tasks: Sequence[int],
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        num_envs: int = 1,
-        task: int = 0,
     ) -> None:
-        """Build `tasks`, or else `task` in `num_envs` slots, as `gymnasium.make_vec` asks for."""
-        tasks = [task] * num_envs if tasks is None else tasks
         check_tasks(tasks, len(NAMES), "dm-control")
         super().__init__(tasks, POOLS, SPACES, autoreset_mode, same_start=False)
 
@@ -92,13 +89,6 @@ class DMControlVec(PoolVec):
             own = np.ravel(values)
             state[PLACES[kind] : PLACES[kind] + len(own)] = own
         return state
-
-
-class DMControl(ControlEnv):
-    """One task."""
-
-    def __init__(self, task: int = 0, render_mode: str | None = None) -> None:
-        super().__init__(DMControlVec([task], AutoresetMode.DISABLED))
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.control import ControlEnv, ControlVec, Floats
+from radt.envs.control import ControlVec
 from radt.envs.suite import Recipe
+from radt.envs.vector import Floats, TaskEnv
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON = 100
@@ -81,17 +82,15 @@ class HiddenGoalSuite:
         return {"between": self.eval_tasks[:BETWEEN], "apart": self.eval_tasks[BETWEEN:]}
 
     def goal(self, task: int) -> Floats:
-        """Return where a task's goal is."""
         raise NotImplementedError
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> ControlVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         raise NotImplementedError
 
-    def make(self, task: int, render_mode: str | None = None) -> ControlEnv:
-        return ControlEnv(self.make_vec([task], AutoresetMode.DISABLED))
+    def make(self, task: int, render_mode: str | None = None) -> TaskEnv:
+        return TaskEnv(self.make_vec([task], AutoresetMode.DISABLED))
 
     def describe(self, task: int) -> str:
         place = ", ".join(f"{number:+.2f}" for number in self.goal(task))

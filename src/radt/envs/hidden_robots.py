@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.control import ControlEnv, Floats, Infos, Slots, check_tasks
+from radt.envs.control import check_tasks
 from radt.envs.hidden_goal import (
     HORIZON,
     NOISE,
@@ -27,6 +27,7 @@ from radt.envs.hidden_goal import (
 )
 from radt.envs.pools import PoolVec
 from radt.envs.suite import Recipe
+from radt.envs.vector import Floats, Infos, Slots
 from radt.spaces import TaskSpaces
 
 
@@ -142,16 +143,13 @@ class HiddenGoalVec(PoolVec):
 
     def __init__(
         self,
-        tasks: Sequence[int] | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        num_envs: int = 1,
-        robot: str = "reach",
-        visible: bool = False,
-        random_start: bool = True,
+        tasks: Sequence[int],
+        autoreset_mode: AutoresetMode | str,
+        robot: str,
+        visible: bool,
+        random_start: bool,
     ) -> None:
-        """Build `tasks`, or else tasks 0 to `num_envs` - 1, as `gymnasium.make_vec` asks for."""
         self._robot, self._visible = ROBOTS[robot], visible
-        tasks = range(num_envs) if tasks is None else tasks
         all_goals = self._robot.goals()
         check_tasks(tasks, len(all_goals), f"{robot}-hidden")
         self.goals = all_goals[list(tasks)]  # [N, d]
@@ -196,21 +194,6 @@ class HiddenGoalVec(PoolVec):
         return steered(self._robot, self._states, self.goals)
 
 
-class HiddenGoal(ControlEnv):
-    """One goal."""
-
-    def __init__(
-        self,
-        task: int = 0,
-        render_mode: str | None = None,
-        robot: str = "reach",
-        visible: bool = False,
-        random_start: bool = True,
-    ) -> None:
-        once = HiddenGoalVec([task], AutoresetMode.DISABLED, 1, robot, visible, random_start)
-        super().__init__(once)
-
-
 def steered(robot: Robot, states: Floats, goals: Floats) -> Floats:
     """Let the expert act in states, [..., actions]."""
     return np.clip(robot.steer(states.astype(np.float64), goals), -1.0, 1.0).astype(np.float32)
@@ -238,7 +221,7 @@ class HiddenRobotSuite(HiddenGoalSuite):
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> HiddenGoalVec:
-        return HiddenGoalVec(tasks, autoreset_mode, 1, self.robot, self.visible, self.random_start)
+        return HiddenGoalVec(tasks, autoreset_mode, self.robot, self.visible, self.random_start)
 
     def optimal_return(self, task: int) -> None:
         """Return None: it is not known."""

@@ -24,8 +24,8 @@ from radt.envs.dark_room import (
     slippery_values,
     steps_until_on,
 )
-from radt.envs.grid import Mask
 from radt.envs.render import GridView
+from radt.envs.vector import Mask, Slots
 
 KEY_SEED = 42  # the authors' seed of the keys; doors are where Dark-Room has its goals
 HAND_FIX = {(10, 10): {81: (3, 1)}}  # their key (x, y) of a task where it fell on the door
@@ -45,7 +45,6 @@ class KeyRoom(Room):
 
     @property
     def bins(self) -> tuple[int, ...]:
-        """How many values each coordinate of an observation takes."""
         return (self.height, self.width, 2) if self.show_key else (self.height, self.width)
 
     @property
@@ -130,27 +129,27 @@ class KeyDoorVec(DarkRoomVec):
 
     @cached_property
     def has_key(self) -> Mask:
-        """Which slots hold their key, [N]."""
         return np.zeros(self.num_envs, np.bool_)
 
     @cached_property
     def _keys(self) -> NDArray[np.int64]:
         return self.room.keys[list(self.tasks)]  # [N]
 
-    def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
-        taken = (self._cells == self._keys) & ~self.has_key
-        if anew is not None:
-            taken &= ~anew  # the move of a slot that begins again does not count
-        paid = taken | (self.has_key & (self._cells == self.goals))
-        self.has_key |= taken
-        return np.asarray(paid, np.float64)
+    def _earn(self, slots: Slots) -> NDArray[np.float64]:
+        cells, held = self._cells[slots], self.has_key[slots]
+        taken = (cells == self._keys[slots]) & ~held
+        self.has_key[slots] = held | taken
+        return np.asarray(taken | (held & (cells == self.goals[slots])), np.float64)
 
-    def _hide(self, mask: Mask, new_life: bool) -> None:
-        if new_life or not self.room.persist_key:
-            self.has_key[mask] = False
+    def _hide(self, slots: Slots) -> None:
+        if not self.room.persist_key:
+            self.has_key[slots] = False
 
-    def _places(self) -> NDArray[np.int64]:
-        return self._cells + self.room.horizon * self.has_key
+    def _seeded(self, slot: int, seed: int) -> None:
+        self.has_key[slot] = False
+
+    def _places(self, slots: Slots) -> NDArray[np.int64]:
+        return np.asarray(self._cells[slots] + self.room.horizon * self.has_key[slots])
 
     @cached_property
     def _ways(self) -> NDArray[np.int64]:
@@ -161,7 +160,7 @@ class KeyDoorVec(DarkRoomVec):
         return best.reshape(self.num_envs, -1)  # [N, 2 * cells]
 
     def optimal_actions(self) -> NDArray[np.int64]:
-        return np.asarray(self._ways[self._slots, self._places()])
+        return np.asarray(self._ways[self._slots, self._places(self._slots)])
 
 
 class KeyDoor(DarkRoom):
@@ -169,12 +168,12 @@ class KeyDoor(DarkRoom):
 
     room: KeyRoom
     many: ClassVar[type[DarkRoomVec]] = KeyDoorVec
-    _slot: KeyDoorVec
+    vec: KeyDoorVec
 
     def view(self) -> GridView:
         """Describe the present moment for rendering: the key is drawn until it is taken."""
         key = divmod(self.room.key(self.task), self.room.width)
-        return replace(super().view(), key=None if self._slot.has_key[0] else key)
+        return replace(super().view(), key=None if self.vec.has_key[0] else key)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Mazes as the authors draw them, and the shortest paths through them.
+"""Mazes as the authors draw them, and the first steps of the shortest paths through them.
 
 Walls grow on the 8x8 lattice of even coordinates. From each of 36 random points a walk goes on for
 112 draws: a draw names a neighbour two cells away, and if that is still free, the walk builds a
@@ -210,14 +210,3 @@ def best_actions(maze: Maze) -> NDArray[np.int8]:
     table = np.stack(first_steps).astype(np.int8)
     table.setflags(write=False)
     return table
-
-
-def shortest_tour(maze: Maze) -> list[Cell]:
-    """Return the cells of a shortest path from the start over all goals in their order."""
-    tour = [cell_number(START)]
-    for goal, best in zip(maze.goal_cells, best_actions(maze), strict=True):
-        while tour[-1] != goal:
-            tour.append(int(maze.moves[tour[-1], best[tour[-1]]]))
-            if len(tour) > CELLS * len(maze.goals):
-                raise ValueError(f"goal {divmod(int(goal), SIDE)} of maze {maze.seed} is walled in")
-    return [divmod(cell, SIDE) for cell in tour]

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.grid import GridEnv, GridVec, Mask
+from radt.envs.grid import GridEnv, GridVec
 from radt.envs.grid_recipes import MAZES
 from radt.envs.maze import (
     CELLS,
@@ -28,10 +28,10 @@ from radt.envs.maze import (
     build_maze,
     cell_number,
     cells_of,
-    shortest_tour,
 )
-from radt.envs.render import Cell, GridView
+from radt.envs.render import GridView
 from radt.envs.suite import Recipe, splits_of
+from radt.envs.vector import Mask, Slots
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 UNSEEN = tuple(range(300, 320))
@@ -50,7 +50,6 @@ class MazeRunnerVec(GridVec):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         num_envs: int = 1,
     ) -> None:
-        """Build a slot for each of `tasks`."""
         super().__init__(tasks, build_maze(0), autoreset_mode, num_envs)  # all have its rules
         mazes = [build_maze(task) for task in self.tasks]
         first = CELLS * self._slots  # [N] cell of each maze
@@ -65,18 +64,16 @@ class MazeRunnerVec(GridVec):
         self._goal_count = np.array([len(maze.goals) for maze in mazes])  # [N]
         self.reached = np.zeros(self.num_envs, np.int64)  # [N] goals of this episode
 
-    def _earn(self, anew: Mask | None) -> NDArray[np.float64]:
-        paid = self._cells == self._order[self._slots, self.reached]
-        if anew is not None:
-            paid &= ~anew  # the move of a slot that begins again does not count
-        self.reached += paid
+    def _earn(self, slots: Slots) -> NDArray[np.float64]:
+        paid = self._cells[slots] == self._order[slots, self.reached[slots]]
+        self.reached[slots] += paid
         return np.asarray(paid, np.float64)
 
-    def _hide(self, mask: Mask, new_life: bool) -> None:
-        self.reached[mask] = 0
+    def _hide(self, slots: Slots) -> None:
+        self.reached[slots] = 0
 
-    def _done(self) -> Mask:
-        return np.asarray(self.reached == self._goal_count)
+    def _done(self, slots: Slots) -> Mask:
+        return np.asarray(self.reached[slots] == self._goal_count[slots])
 
     @cached_property
     def _ways(self) -> NDArray[np.int8]:
@@ -98,29 +95,15 @@ class MazeRunner(GridEnv):
     """One maze; see (row, column, free cells west, north, east, south) / 15."""
 
     room: Maze
-    _slot: MazeRunnerVec
+    vec: MazeRunnerVec
 
     def __init__(self, task: int = 0, render_mode: str | None = None) -> None:
         """Build the maze whose seed is `task`."""
         super().__init__(MazeRunnerVec([task], AutoresetMode.DISABLED), render_mode)
         self.room = build_maze(task)
 
-    @property
-    def walls(self) -> NDArray[np.uint8]:
-        """The map of the maze, 1 for a wall."""
-        return self.room.walls  # [SIDE, SIDE]
-
-    @property
-    def goals(self) -> list[Cell]:
-        """The goals as (row, column), in the order in which they pay."""
-        return list(self.room.goals)
-
-    def shortest_tour(self) -> list[Cell]:
-        """Return the cells of a shortest path from the start over all goals in their order."""
-        return shortest_tour(self.room)
-
     def view(self) -> GridView:
-        return with_maze(super().view(), self.room, int(self._slot.reached[0]))
+        return with_maze(super().view(), self.room, int(self.vec.reached[0]))
 
 
 @dataclass(frozen=True)

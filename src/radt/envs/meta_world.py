@@ -16,11 +16,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from radt.envs import robot_recipes
-from radt.envs.control import ControlEnv, Floats, check_tasks
+from radt.envs.control import check_tasks
 from radt.envs.pools import PoolSuite, PoolVec, module, pool_name
 from radt.envs.reference_scores import META_WORLD
 from radt.envs.sketch import BodyKind, Sketch
 from radt.envs.suite import Recipe
+from radt.envs.vector import Floats
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON, WIDTH = 200, 39
@@ -48,14 +49,10 @@ class MetaWorldVec(PoolVec):
 
     def __init__(
         self,
-        tasks: Sequence[int] | None = None,
+        tasks: Sequence[int],
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        num_envs: int = 1,
-        task: int = 0,
         same_start: bool = True,
     ) -> None:
-        """Build `tasks`, or else `task` in `num_envs` slots, as `gymnasium.make_vec` asks for."""
-        tasks = [task] * num_envs if tasks is None else tasks
         check_tasks(tasks, len(NAMES), "meta-world")
         super().__init__(
             tasks, POOLS, SPACES, autoreset_mode, same_start, partially_observable=False
@@ -82,15 +79,6 @@ class MetaWorldVec(PoolVec):
             warnings.simplefilter("ignore")  # that actions are to be clipped, as they are below
             actions = [expert.get_action(seen) for expert, seen in pairs]
         return np.asarray(np.clip(np.stack(actions), -1.0, 1.0), np.float32)
-
-
-class MetaWorld(ControlEnv):
-    """One task."""
-
-    def __init__(
-        self, task: int = 0, render_mode: str | None = None, same_start: bool = True
-    ) -> None:
-        super().__init__(MetaWorldVec([task], AutoresetMode.DISABLED, same_start=same_start))
 
 
 @dataclass(frozen=True)
@@ -124,10 +112,9 @@ class MetaWorldSuite(PoolSuite):
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> MetaWorldVec:
-        return MetaWorldVec(tasks, autoreset_mode, same_start=self.same_start)
+        return MetaWorldVec(tasks, autoreset_mode, self.same_start)
 
     def sketch(self, task: int, states: Floats) -> Sketch:
-        """Draw hand and objects over the table, each with a line down to it."""
         hand, grip = states[:, HAND].astype(np.float64), states[:, GRIP]  # [T, 3], [T]
         objects = [states[:, own] for own in OBJECTS if states[:, own].any()]
         corners = [np.broadcast_to((*corner, 0.0), hand.shape) for corner in TABLE]

@@ -15,9 +15,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.control import ControlEnv, ControlVec, Floats, Infos, Slots, check_tasks
+from radt.envs.control import ControlVec, check_tasks
 from radt.envs.hidden_goal import HORIZON, NOISE, HiddenGoalSuite, hidden_spaces, split_goals
 from radt.envs.sketch import Sketch, discs
+from radt.envs.vector import Floats, Infos, Slots
 from radt.spaces import TaskSpaces
 
 STEP = 0.1  # the longest step along each axis, on a plane from -1 to 1
@@ -44,14 +45,11 @@ class PointRobotVec(ControlVec):
 
     def __init__(
         self,
-        tasks: Sequence[int] | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        num_envs: int = 1,
-        visible: bool = False,
-        random_start: bool = True,
+        tasks: Sequence[int],
+        autoreset_mode: AutoresetMode | str,
+        visible: bool,
+        random_start: bool,
     ) -> None:
-        """Build `tasks`, or else tasks 0 to `num_envs` - 1, as `gymnasium.make_vec` asks for."""
-        tasks = range(num_envs) if tasks is None else tasks
         check_tasks(tasks, len(goals()), "point-robot")
         super().__init__(tasks, hidden_spaces(4 if visible else 2, 2), autoreset_mode, bound=1.0)
         self.goals = goals()[list(tasks)]  # [N, 2]
@@ -77,21 +75,7 @@ class PointRobotVec(ControlVec):
         return np.hstack([seen, self.goals[slots].astype(np.float32)]) if self._visible else seen
 
     def optimal_actions(self) -> Floats:
-        """Go straight to the goal from where each slot is, [N, 2]."""
         return best_actions(self._places, self.goals)
-
-
-class PointRobot(ControlEnv):
-    """One goal."""
-
-    def __init__(
-        self,
-        task: int = 0,
-        render_mode: str | None = None,
-        visible: bool = False,
-        random_start: bool = True,
-    ) -> None:
-        super().__init__(PointRobotVec([task], AutoresetMode.DISABLED, 1, visible, random_start))
 
 
 @dataclass(frozen=True)
@@ -110,7 +94,7 @@ class PointRobotSuite(HiddenGoalSuite):
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> PointRobotVec:
-        return PointRobotVec(tasks, autoreset_mode, 1, self.visible, self.random_start)
+        return PointRobotVec(tasks, autoreset_mode, self.visible, self.random_start)
 
     def optimal_return(self, task: int) -> float:
         """Return what the straight way earns without noise, over a lattice of starts."""
@@ -127,7 +111,6 @@ class PointRobotSuite(HiddenGoalSuite):
         return np.asarray(best_actions(states, goals()[task]))
 
     def sketch(self, task: int, states: NDArray[Any]) -> Sketch:
-        """Draw the plane with the point and its goal."""
         places = states[:, :2].astype(np.float64)
         goal = np.broadcast_to(goals()[task], places.shape)
         bodies = discs(np.stack([goal, places], axis=1))

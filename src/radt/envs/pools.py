@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from radt.envs.control import ControlEnv, ControlVec, Floats, Infos, Slots
+from radt.envs.control import ControlVec
 from radt.envs.reference_scores import Table
 from radt.envs.suite import Scoring
+from radt.envs.vector import Floats, Infos, Slots, TaskEnv
 from radt.errors import MissingError, RunError
 from radt.spaces import TaskSpaces
 
@@ -135,11 +136,10 @@ class PoolSuite:
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> PoolVec:
-        """Build all `tasks` as one vector environment, one slot each."""
         raise NotImplementedError
 
-    def make(self, task: int, render_mode: str | None = None) -> ControlEnv:
-        return ControlEnv(self.make_vec([task], AutoresetMode.DISABLED))
+    def make(self, task: int, render_mode: str | None = None) -> TaskEnv:
+        return TaskEnv(self.make_vec([task], AutoresetMode.DISABLED))
 
     @cached_property
     def scoring(self) -> Scoring:

@@ -17,10 +17,11 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from radt.envs import procgen_recipes
-from radt.envs.control import ControlEnv, Slots, check_tasks
+from radt.envs.control import check_tasks
 from radt.envs.pools import PoolSuite, PoolVec, normalised
 from radt.envs.reference_scores import PROCGEN, PROCGEN_RANGE
 from radt.envs.suite import Recipe, Scoring
+from radt.envs.vector import Slots, TaskEnv
 from radt.errors import MissingError
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
@@ -47,14 +48,10 @@ class ProcgenVec(PoolVec):
 
     def __init__(
         self,
-        tasks: Sequence[int] | None = None,
+        tasks: Sequence[int],
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        num_envs: int = 1,
-        task: int = 0,
         same_level: bool = True,
     ) -> None:
-        """Build `tasks`, or else `task` in `num_envs` slots, as `gymnasium.make_vec` asks for."""
-        tasks = [task] * num_envs if tasks is None else tasks
         check_tasks(tasks, len(NAMES), "procgen")
         names = [f"{game.capitalize()}Easy-v0" for game, _ in LEVELS]
         super().__init__(tasks, names, SPACES, autoreset_mode, same_start=False)
@@ -85,19 +82,16 @@ class ProcgenVec(PoolVec):
         return tuple(self._states.transpose(0, 2, 3, 1).copy())
 
 
-class Procgen(ControlEnv):
+class Procgen(TaskEnv):
     """One game."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012
 
-    def __init__(
-        self, task: int = 0, render_mode: str | None = None, same_level: bool = True
-    ) -> None:
-        super().__init__(ProcgenVec([task], AutoresetMode.DISABLED, same_level=same_level))
+    def __init__(self, vec: ProcgenVec, render_mode: str | None) -> None:
+        super().__init__(vec)
         self.render_mode = render_mode
 
     def render(self) -> Any:
-        """Return the frame that was observed last, [64, 64, 3]."""
         return self.vec.render()[0]  # type: ignore[index]
 
 
@@ -145,12 +139,12 @@ class ProcgenSuite(PoolSuite):
         return normalised("data-normalised", [PROCGEN[game][:2] for game, _ in LEVELS])
 
     def make(self, task: int, render_mode: str | None = None) -> Procgen:
-        return Procgen(task, render_mode, self.same_level)
+        return Procgen(self.make_vec([task], AutoresetMode.DISABLED), render_mode)
 
     def make_vec(
         self, tasks: Sequence[int], autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
     ) -> ProcgenVec:
-        return ProcgenVec(tasks, autoreset_mode, same_level=self.same_level)
+        return ProcgenVec(tasks, autoreset_mode, self.same_level)
 
     def describe(self, task: int) -> str:
         game, level = LEVELS[task]

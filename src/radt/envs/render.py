@@ -121,7 +121,6 @@ def _ansi(layer: int, ink: Colour) -> str:
 
 
 def _mix(start: Colour, end: Colour, share: float) -> Colour:
-    """Return the colour that lies `share` of the way from `start` to `end`."""
     red, green, blue = (round(a + share * (b - a)) for a, b in zip(start, end, strict=True))
     return red, green, blue
 

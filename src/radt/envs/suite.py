@@ -101,7 +101,6 @@ class Recipe:
             raise ValueError(f"a recipe is for smoke, laptop or paper, not for {min(unknown)!r}")
 
     def fits(self, budget: str, label: str, method: str, source: str) -> bool:
-        """Tell whether a run is meant."""
         wanted = ((self.budgets, budget), (self.labels, label), (self.methods, method))
         return self.source in (None, source) and all(not ok or one in ok for ok, one in wanted)
 
