@@ -81,20 +81,28 @@ def make_run(folder: Path) -> None:
 
 
 def edited(path: Path, rng: np.random.Generator) -> str:
-    """Put something else somewhere into a JSON file, or damage its bytes."""
-    if rng.random() < 0.4 or path.suffix != ".json":
+    """Put something else somewhere into a JSON file, leave it out, or damage its bytes."""
+    if rng.random() < 0.4:
         return mutate(path, rng)
-    root: Any = json.loads(path.read_text())
+    text = path.read_text()
+    lines = [text] if path.suffix == ".json" else text.splitlines()
+    at = int(rng.integers(len(lines)))
+    root: Any = json.loads(lines[at])
     inside, places = root, list(places_in(root))
     *outer, last = places[int(rng.integers(len(places)))]
     for name in outer:
         inside = inside[name]
-    value = NONSENSE[int(rng.integers(len(NONSENSE)))]
-    if isinstance(inside, dict) and rng.random() < 0.3:  # under another name
+    value, how = NONSENSE[int(rng.integers(len(NONSENSE)))], rng.random()
+    if how < 0.2:
+        value = f"gone, {inside.pop(last)}"
+    elif isinstance(inside, list) and how < 0.3:
+        inside.append(inside[last])
+    elif isinstance(inside, dict) and how < 0.4:  # under another name
         inside[str(value)] = inside.pop(last)
     else:
         inside[last] = value
-    path.write_text(json.dumps(root))
+    lines[at] = json.dumps(root)
+    path.write_text("\n".join(lines) + "\n")
     return f"{last}: {value!r:.20}"
 
 
@@ -135,7 +143,8 @@ def looked(folder: Path, name: str, good: Mapping[str, Any]) -> str:
         return "clean" if is_one_line(said) else f"tracebacks: {said.err[-300:]}"
     told = json.loads(said.out)
     expected = json.loads(before) if before and file.name == "icl.json" else good
-    same = all(told[part] == expected[part] for part in (MADE if before is None else TOLD))
+    parts = MADE if before is None else TOLD
+    same = all(told.get(part) == expected.get(part) for part in parts)
     if before and file.name == ANSWER and verdict is not None:
         written = json.loads(before)
         same = same and (verdict.word, verdict.why) == (written["verdict"], written["why"])

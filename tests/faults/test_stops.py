@@ -16,6 +16,7 @@ import pytest
 from radt.files import NotPlainError, locked, open_plain
 from radt.runs import provenance
 from radt.runs.provenance import Stopwatch
+from tests.data.histories import write_dataset
 from tests.faults.battery import Case, assert_clean
 from tests.faults.kills import left_by
 from tests.faults.mistakes import USUAL
@@ -179,12 +180,15 @@ def test_what_cannot_be_read_is_one_line(verb: str, instead: str, tmp_path: Path
     assert is_one_line(said), said
 
 
-@pytest.mark.parametrize("verb", ["run --config", "evaluate", "report"])
+CLOSED = {**READ, "data verify": "task-00004.h5"}
+
+
+@pytest.mark.parametrize("verb", ["run --config", "evaluate", "report", "data verify"])
 def test_what_may_not_be_read_is_not_called_damaged(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "x" / (READ[verb] or "file")
-    place.parent.mkdir()
+    place = tmp_path / "x" / (CLOSED[verb] or "file")
+    write_dataset(place.parent)
     place.write_bytes(b"{}")
     real = os.open
 
@@ -194,6 +198,6 @@ def test_what_may_not_be_read_is_not_called_damaged(
         return real(path, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", refused)
-    said = said_by(*verb.split(), str(place.parent if READ[verb] else place))
+    said = said_by(*verb.split(), str(place.parent if CLOSED[verb] else place))
     assert is_one_line(said)
     assert "Permission denied; it may be whole" in said.err

@@ -105,7 +105,7 @@ def test_what_a_run_is_called_stays_text(tmp_path: Path) -> None:
     evil = synthetic_record("dt", trials=3, tasks=3) | {
         "budget": TRICKS[2],
         "code_version": TRICKS[3],
-        "machine": {EVIL: EVIL, TRICKS[1]: "a\n# b | c"},
+        "machine": {EVIL: EVIL, TRICKS[1]: "a\n# b | c", "\ud800": "\udcff"},
         "plugins": {EVIL: TRICKS[1]},
     }
     write_comparison([save(tmp_path / "evil", evil)], tmp_path / "out")
@@ -127,6 +127,11 @@ def test_a_report_shows_only_what_lies_in_the_run(tmp_path: Path) -> None:
     write_report(folder)
     assert b64encode(secret.read_bytes()).decode()[:20] not in (folder / "report.html").read_text()
     assert secret.read_bytes() == b"GIF89a of somebody else"
+    (folder / "trials.gif").unlink()
+    with (folder / "trials.gif").open("wb") as film:
+        film.truncate(1 << 40)  # no byte of it is on the disk
+    write_report(folder)
+    assert "data:image/gif" not in (folder / "report.html").read_text()
 
 
 def test_markdown_keeps_words_and_shows_only_our_pictures() -> None:
@@ -222,7 +227,7 @@ def test_short_histories_have_a_card_but_no_curve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_toys(monkeypatch, tmp_path)
-    toy_dataset(TOY_GRID, tmp_path / "data", episodes=5)
+    toy_dataset(TOY_GRID, tmp_path / "data", episodes=1)
     monkeypatch.setattr("radt.plots.source.dataset_path", lambda _: tmp_path / "data")
     facts = data_facts(small_config("dt"), tmp_path)
     assert facts is not None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from radt.config import compose, from_json, overrides
+from radt.errors import RadtError
 from radt.plots.comparison import write_comparison
 from radt.plots.report import command, median_task, run_title, training_table, write_report
 from radt.runs.presets import preset_layers
@@ -56,6 +57,14 @@ def test_a_run_gets_a_curve_a_film_and_a_summary(tmp_path: Path) -> None:
     film = (folder / "trials.gif").stat().st_mtime_ns
     write_report(folder)
     assert (folder / "trials.gif").stat().st_mtime_ns == film
+
+
+@pytest.mark.parametrize("config", [None, {}, {"method": "x"}, {"method": [[1]]}])
+def test_a_result_without_its_config_is_refused(tmp_path: Path, config: Any) -> None:
+    record = synthetic_record("dt", trials=3) | {"config": config}
+    save(tmp_path / "x", {name: value for name, value in record.items() if value is not None})
+    with pytest.raises(RadtError, match=r"method"):
+        write_report(tmp_path / "x")
 
 
 def test_a_result_without_its_weights_has_no_film(tmp_path: Path) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from radt import preset
 from radt.collect import CollectConfig, record_histories
 from radt.data import DataError, Dataset, History, write_history, write_manifest
+from radt.decode import DecodeError
 from radt.envs import KeyDoorSuite, KeyRoom
 from radt.envs.suite import SUITES
-from radt.plots.source import draw_source, source_curve, stretches
+from radt.plots.source import data_facts, draw_source, facts_of, source_curve, stretches
 from tests.data.histories import manifest_of
 
 CONFIG = CollectConfig(n_steps=256, n_epochs=1, transitions=6000)
@@ -59,9 +61,29 @@ def test_the_picture_and_its_numbers(datasets: list[Dataset], tmp_path: Path) ->
     assert written[1]["mean"] == list(curves[1].mean)
 
 
+PARTS = ["curve/transitions", "curve/mean", "curve/low", "curve/high", "card/return_quantiles"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_facts_without_some_of_their_numbers_are_refused(
+    name: str, datasets: list[Dataset], tmp_path: Path
+) -> None:
+    facts, (part, column) = asdict(facts_of(datasets[0])), name.split("/")
+    facts[part][column] = facts[part][column][1:]
+    (tmp_path / "dataset.json").write_text(json.dumps(facts))
+    with pytest.raises(DecodeError, match=r"dataset\.json is damaged .*; delete it"):
+        data_facts(preset("dark-room-10x10", "dt"), tmp_path)
+
+
 def test_too_short_histories_are_refused(datasets: list[Dataset]) -> None:
     with pytest.raises(DataError, match="60 complete episodes, too few"):
         source_curve(datasets[0], points=61)
+
+
+def test_short_histories_have_a_curve_of_few_points(tmp_path: Path) -> None:
+    assert len(source_curve(counted(tmp_path / "few", {0: [9] * 3, 1: [9] * 4})).mean) == 3
+    with pytest.raises(DataError, match="1 complete episodes, too few for a curve of 2"):
+        source_curve(counted(tmp_path / "one", {0: [9], 1: [9] * 4}))
 
 
 def counted(folder: Path, lengths: dict[int, list[int]]) -> Dataset:

@@ -124,7 +124,7 @@ def fill_markdown(template: str, **values: Any) -> str:
 
 def write_page(path: Path, text: str) -> Path:
     """Write Markdown to a file."""
-    atomic_write(path, f"{text}\n".encode())
+    atomic_write(path, f"{text}\n".encode(errors="backslashreplace"))
     return path
 
 
@@ -187,7 +187,7 @@ def write_html(path: Path, versions: Iterable[Sequence[Section]]) -> Path:
     """Write the first of several versions, the fullest first, that is not too large."""
     size = 0
     for sections in versions:
-        content = page(sections).encode()
+        content = page(sections).encode(errors="backslashreplace")  # names need not be UTF-8
         if (size := len(content)) <= MOST_BYTES:
             atomic_write(path, content)
             return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Any
 from radt.decode import DecodeError, decode, read_json
 from radt.envs.suite import SUITES, splits_of
 from radt.plots.records import DATA, Record, RecordError
+from radt.runs.provenance import TRIAL
 from radt.spaces import LARGEST
 from radt.variants import PLAIN
 
 NEEDED = ("env", "method", "seed", "split", "tasks", "returns", "optimum", "wall_seconds")
 AGAIN = "delete it and evaluate again"
-LOOK = re.compile(r"update|trial_[1-9]\d{0,8}")  # what a look at validation tasks says
 Parts = dict[str, dict[str, Any]]
 FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(("env", "method", "label", "split", "code_version", "budget", "rule"), str),
@@ -78,7 +77,7 @@ def _check(record: Record) -> None:
         known = set(chain(*splits_of(SUITES[record["env"]]).values()))
         _expect(known >= {*record["tasks"]}, "tasks", f"tasks of {record['env']}")
     for look in record.get("learning", ()):
-        names = {name for name in look if LOOK.fullmatch(name)}
+        names = {name for name in look if name == "update" or TRIAL.fullmatch(name)}
         _expect("update" in look and names == {*look} != {"update"}, "learning", "returns by trial")
     config = record.get("config", {})
     for name in ("learn", "options", "evaluate", "collect"):

@@ -59,7 +59,6 @@ class Outcome:
 
     @property
     def optimum(self) -> float | None:
-        """The mean of the best possible returns."""
         return None if self.optima is None else float(self.optima.mean())
 
     @property
@@ -76,12 +75,10 @@ class Outcome:
 
     @property
     def tasks(self) -> int:
-        """The number of tasks."""
         return int(self.returns.shape[1])
 
     @property
     def trials(self) -> int:
-        """The number of trials on each task."""
         return int(self.returns.shape[2])
 
     def of_seeds(self, seeds: Sequence[int]) -> NDArray[np.float64]:
@@ -203,7 +200,6 @@ def check_comparable(records: Sequence[Record]) -> None:
 
 
 def _outcome(records: Sequence[Record], variant: str | None) -> Outcome:
-    """Stack the seeds of one row."""
     first = records[0]
     parts = {int(r["seed"]): r if variant is None else r["variants"][variant] for r in records}
     own = next(iter(parts.values()))

@@ -17,7 +17,16 @@ from radt.methods import METHODS
 from radt.metrics import late_score
 from radt.plots.curves import icl_pictures
 from radt.plots.episodes import trials_gif
-from radt.plots.html import REPORT, Section, as_text, fill_markdown, to_html, write_html, write_page
+from radt.plots.html import (
+    MOST_BYTES,
+    REPORT,
+    Section,
+    as_text,
+    fill_markdown,
+    to_html,
+    write_html,
+    write_page,
+)
 from radt.plots.icl_json import read_record
 from radt.plots.records import (
     Record,
@@ -47,7 +56,7 @@ PHASES = {"embedder": "the embedder", "train": "the policy"}
 def write_report(folder: Path) -> Path:
     """Write a run's curve, the GIF of its first and last trial, a summary and a page of its own."""
     record = read_record(folder / RESULT)
-    run = Run(any_config(record["config"], str(folder / RESULT)), folder)
+    run = Run(any_config(record.get("config", {}), str(folder / RESULT)), folder)
     for name, picture in icl_pictures([record], CURVE).items():
         picture.save(folder / name)
     film_once(run, median_task(record), folder / GIF)
@@ -132,7 +141,8 @@ def median_task(record: Record) -> int:
 def film_of(run: Run) -> Path | None:
     """Return the GIF that lies in a run's folder; a link may lead to anything."""
     film = run.out / GIF
-    return film if film.is_file() and not film.is_symlink() else None
+    is_there = film.is_file() and not film.is_symlink()
+    return film if is_there and film.stat().st_size <= MOST_BYTES else None
 
 
 def film_once(run: Run, task: int, path: Path) -> bool:
@@ -224,7 +234,7 @@ def _by_step(lines: Sequence[Mapping[str, Any]], phase: str, name: str) -> dict[
     return {
         int(line["step"]): float(line[name])
         for line in lines
-        if line["phase"] == phase and name in line
+        if line["phase"] == phase and line.get(name) is not None
     }
 
 

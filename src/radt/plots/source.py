@@ -52,15 +52,24 @@ class SourceCurve:
     optimum: float | None
     learned: float | None  # share of tasks that end above LEARNED of their best return
 
+    def __post_init__(self) -> None:
+        counts = {len(column) for column in (self.transitions, self.mean, self.low, self.high)}
+        if len(counts) > 1 or 0 in counts:
+            raise ValueError("a curve has as many values below and above its mean as points")
+
     @property
     def digits(self) -> int:
-        """How many decimals its returns are told with."""
         return decimals(self.optimum, *self.mean)
 
 
-def source_curve(dataset: Dataset, points: int = POINTS) -> SourceCurve:
-    """Cut histories into stretches of equally many transitions and take their means."""
+def source_curve(dataset: Dataset, points: int | None = None) -> SourceCurve:
+    """Cut histories into stretches of equally many transitions and take their means.
+
+    There are POINTS of them, or as many as the shortest history has episodes.
+    """
     manifest, tasks = dataset.manifest, dataset.tasks
+    fewest = min(int((dataset.episodes.task == task).sum()) for task in tasks)
+    points = points or min(POINTS, max(fewest, 2))
     lengths = {entry.task: entry.transitions for entry in manifest.files}
     steps = max(lengths.values())
     ends = np.arange(1, points + 1) * steps // points  # [points] transitions

@@ -112,9 +112,14 @@ class MethodRow(Outcome):
         return _stretch(1, early_trials(self.trials))
 
     @property
+    def single(self) -> dict[int, Estimate]:
+        """The returns of some trials, without one that is the score itself."""
+        return {n: found for n, found in self.at_trial.items() if str(n) != self.late}
+
+    @property
     def shown(self) -> list[Estimate]:
         """The score and the returns of some trials."""
-        return [self.score, *self.at_trial.values()]
+        return [self.score, *self.single.values()]
 
     def minus(self, other: str) -> str:
         """Write how far its score is from another's; bold where no interval holds 0."""
@@ -297,7 +302,7 @@ def returns_tables(rows: Sequence[MethodRow]) -> str:
 def _returns(rows: Sequence[MethodRow]) -> dict[str, Any]:
     return {
         "rows": rows,
-        "trial_names": [f"trial {trial}" for trial in rows[0].at_trial],
+        "trial_names": [f"trial {trial}" for trial in rows[0].single],
         "one_seed": all(len(row.seeds) == 1 for row in rows),
     }
 

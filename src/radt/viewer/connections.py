@@ -25,6 +25,7 @@ class BoundedProtocol(H11Protocol):
         if len(self.connections) >= MOST_CONNECTIONS:
             waiting = [(d.when(), one) for one in self.connections if (d := _deadline(one))]
             longest = min(waiting, key=lambda found: found[0])[1] if waiting else None
+            self.connections.discard(longest)  # now: its end is noticed after others have come
             (transport if longest is None else longest.transport).abort()
         super().connection_made(transport)
         self.deadline = self.loop.call_later(HEADER_SECONDS, transport.abort)
@@ -38,7 +39,6 @@ class BoundedProtocol(H11Protocol):
             self.deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Free the place."""
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -60,7 +60,6 @@ class BoundedLog(logging.Filter):
         self.most, self.seconds, self.since, self.lines = most, seconds, time.monotonic(), 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a line is written."""
         if time.monotonic() - self.since > self.seconds:
             self.since, self.lines = time.monotonic(), 0
         self.lines += 1

@@ -187,7 +187,7 @@ def open_trial(path: Path, task: int, trial: int) -> dict[str, Any]:
             **scene.frames(states, rewards, start=0),
             **{name: line[name] for name in COLUMNS},
         }
-    except (KeyError, IndexError, TypeError) as error:
+    except (KeyError, IndexError, TypeError, OverflowError) as error:
         raise TraceError(
             f"trial {trial} of task {task} in {path.name} is damaged: {error}"
         ) from error

@@ -88,13 +88,13 @@ class Guard:
         """Refuse other hosts, other origins and other methods."""
         headers, kind = connection.headers, connection.scope["type"]
         if not _is_one(headers, "host", self.key.hosts):
-            return PlainTextResponse("unknown host\n", 421)
+            return refused("unknown host\n", 421)
         origins = tuple(f"http://{host}" for host in self.key.hosts)
         named = bool(headers.getlist("origin"))
         if (named or kind == "websocket") and not _is_one(headers, "origin", origins):
-            return PlainTextResponse("another origin\n", 403)
+            return refused("another origin\n", 403)
         if kind == "http" and connection.scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("only reading is possible\n", 405)
+            return refused("only reading is possible\n", 405)
         return None
 
     def _entrance(self, connection: HTTPConnection) -> Response | None:
@@ -104,7 +104,7 @@ class Guard:
             return self._welcome()
         if _is_secret(connection.cookies.get(self.key.cookie_name), self.key.cookie):
             return None
-        return PlainTextResponse(LOCKED, 401)
+        return refused(LOCKED, 401)
 
     def _welcome(self) -> Response:
         """Set the cookie and let the browser go on from here.
@@ -120,6 +120,11 @@ class Guard:
             path=f"{self.key.path}/",
         )
         return response
+
+
+def refused(text: str, status: int) -> Response:
+    """Answer a stranger and hang up: no place is held, whatever else is being sent."""
+    return PlainTextResponse(text, status, {"Connection": "close"})
 
 
 def with_headers(send: Send) -> Send:

@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from radt.viewer.connections import BoundedProtocol, bound_logs
+from radt.viewer.connections import MOST_CONNECTIONS, BoundedProtocol, bound_logs
 from radt.viewer.conversation import Conversation
 from radt.viewer.library import Library, open_trace, open_trial
 from radt.viewer.security import Guard, Key
@@ -95,32 +95,26 @@ class Site:
         self.library, self.rooms = library, rooms
 
     async def page(self, request: Request) -> Response:
-        """Send the page itself."""
         return FileResponse(STATIC / "index.html")
 
     async def sources(self, request: Request) -> Response:
-        """List what there is to see."""
         return await _answer(lambda: [source.to_json() for source in self.library.sources()])
 
     async def trace(self, request: Request) -> Response:
-        """Describe a recording."""
         asked = request.path_params
         return await _answer(lambda: open_trace(self._trace(asked)))
 
     async def trial(self, request: Request) -> Response:
-        """Send one recorded trial."""
         asked = request.path_params
         return await _answer(lambda: open_trial(self._trace(asked), asked["task"], asked["trial"]))
 
     async def live(self, page: WebSocket) -> None:
-        """Host a live run."""
         await self.rooms.host(page, Conversation(self.library))
 
     def _trace(self, asked: dict[str, Any]) -> Path:
         return self.library.trace(asked["source"], asked["number"])
 
     def routes(self) -> list[BaseRoute]:
-        """Say which address is answered by what."""
         trace = "/api/sources/{source}/traces/{number:int}"
         return [
             Route("/", self.page),
@@ -172,6 +166,8 @@ def configured(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=BoundedProtocol,
+        backlog=MOST_CONNECTIONS,  # are taken in at once, before any of them can be shown out
+        log_config=None,  # uvicorn's own would close the handlers of others
         log_level="warning",
         access_log=False,
         proxy_headers=False,

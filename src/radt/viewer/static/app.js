@@ -69,7 +69,7 @@ async function listSources() {
   }
   fill(byId("source"), options);
   const recorded = options.length > live.length;
-  const hint = "No recordings here yet: `radt evaluate DIR --trace`, then `radt view DIR`.";
+  const hint = "No recordings here yet: radt evaluate DIR --trace makes one, radt view DIR shows it.";
   say("about", recorded ? "" : hint);
   if (!options.length) complain("There is nothing to show: no weights and no recordings.");
   return options.length > 0;

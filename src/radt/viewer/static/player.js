@@ -45,7 +45,7 @@ export class Player {
   }
 
   saySpeed() {
-    const words = this.speed === Infinity ? "as fast as it can" : `${this.speed} steps/s`;
+    const words = this.speed === Infinity ? "full speed" : `${this.speed} steps/s`;
     byId("speed-says").textContent = words;
   }
 
