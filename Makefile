@@ -15,7 +15,7 @@ test test-full wheel: export OMP_NUM_THREADS ?= 1
 # What the batteries of faults have counted.
 test-full: export RADT_FAULTS ?= results/memory/faults.json
 
-.PHONY: help setup browser games run demo view test test-full lint docs wheel lock clean
+.PHONY: help setup browser games run demo view test test-full lint docs screenshots wheel lock clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,9 @@ test-full: lint $(FULL_STAMP)  ## the long batteries too; the report goes to res
 docs: setup  ## build the pages of docs/ into site/, a folder that needs no server
 	$(BIN)/mkdocs build --quiet --strict
 	@echo open site/index.html
+
+screenshots: setup  ## take the pictures of docs/images anew, from small runs
+	$(BIN)/python scripts/screenshots.py
 
 wheel: setup  ## build dist/*.whl and try it outside the checkout
 	$(BIN)/python scripts/wheel_smoke.py --out dist

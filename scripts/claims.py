@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from radt.decode import decode, read_json
-from radt.experiments.experiment import EXPERIMENTS, WORDS, Verdict
+from radt.experiments.experiment import EXPERIMENTS, WORDS, Verdict, summed_up
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,11 @@ def entry_claims(name: str, results: Path) -> str:
 
 
 def claims_summary(results: Path) -> str:
-    """Say in a line which claims hold; one with two entries may stand under two words."""
-    known: dict[str, dict[str, None]] = {word: {} for word in WORDS}
-    for number, _, verdict in verdicts(results):
-        known[verdict.word][number] = None
+    """Say in a line which claims hold; one with several entries holds if all of them say so."""
+    by_claim: dict[str, dict[str, Verdict]] = {}
+    for number, entry, verdict in verdicts(results):
+        by_claim.setdefault(number, {})[entry] = verdict
+    words = {number: summed_up(of_entries).word for number, of_entries in by_claim.items()}
+    known = {word: [number for number in words if words[number] == word] for word in WORDS}
     told = [f"*{word}* {', '.join(numbers)}" for word, numbers in known.items() if numbers]
     return f"Verdicts on the paper's claims so far, at laptop budget: {'; '.join(told)}.\n"

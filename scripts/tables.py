@@ -23,7 +23,7 @@ from typing import Any
 
 from claims import claims_summary, claims_table, entry_claims
 
-from radt.experiments.experiment import OLDER
+from radt.experiments.experiment import EXPERIMENTS, OLDER
 from radt.metrics import decimals
 from radt.plots.style import dashes_of
 from radt.plots.tables import plain_table
@@ -53,7 +53,9 @@ def rows_of(place: str, tasks: str, condition: str) -> list[Row]:
     """Find the rows of an environment, or of one at equal time, in the results of experiments."""
     env, _, wall = place.partition("/")
     minutes = float(wall.removeprefix("wall-").removesuffix("min")) if wall else None
-    results = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*/result.json"))]
+    files = sorted(RESULTS.glob("*/result.json"))
+    whole = [file for file in files if not EXPERIMENTS[file.parent.name].ablates]
+    results = [json.loads(file.read_text()) for file in whole]
     found: dict[str, Row] = {}
     for row in (row for one in results if one["kind"] == "compare" for row in one["rows"]):
         where = (row["env"], row["wall_minutes"], row["tasks"], row["condition"])
