@@ -20,7 +20,7 @@ from radt.envs.suite import SUITES, TaskSuite
 from radt.learn import LearnConfig, learn
 from radt.methods import Method
 from radt.track import JsonLines, Tracker
-from tests.contracts.method import LEARNING, build_method, toy_dataset
+from tests.contracts.method import LEARNING, OPTIONS, build_method, toy_dataset
 from tests.toys import TOY_GRID, TOY_REACH
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +73,8 @@ def launch(*words: str) -> Ended:
 def cases() -> dict[str, tuple[TaskSuite, str]]:
     """Name what is trained: every learning method, and padded continuous actions."""
     learning = [name for name in LEARNING if name != "ra-dt-lm"]  # whose library imports slowly
-    return {**{name: (TOY_GRID, name) for name in learning}, "reach": (TOY_REACH, "ra-dt")}
+    named = {name: (TOY_GRID, name) for name in learning}
+    return {**named, "reach": (TOY_REACH, "ra-dt"), "retriever": (TOY_GRID, "ra-dt")}
 
 
 def learn_one(
@@ -85,7 +86,8 @@ def learn_one(
         data = folder / "data" / suite.name
         if group.is_rank_zero:
             toy_dataset(suite, data, episodes=6)
-    method = build_method(name, suite.spaces)
+    learned = {**OPTIONS[name], "retriever": "learned"} if case == "retriever" else None
+    method = build_method(name, suite.spaces, learned)
     method.prepare(Dataset.open(data))
     if fails and not group.is_rank_zero:
         fail_late(method)

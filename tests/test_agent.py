@@ -364,16 +364,17 @@ def one_trial(agent: Agent, reward: float, slots: int = 1) -> None:
         agent.observe([reward] * slots, [ended] * slots, [False] * slots)
 
 
+@pytest.mark.parametrize("error", [MemoryFileError("full"), OSError("full"), MemoryError("full")])
 def test_a_write_that_fails_ends_the_trial_and_is_done_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = agent_for(memory=tmp_path / "room", tasks=[3], slots=1)
     assert agent.memory is not None
     with monkeypatch.context() as full:
-        full.setattr(agent.memory.store, "append", raises(MemoryFileError("the disk is full")))
-        with pytest.raises(MemoryFileError, match="full"):
+        full.setattr(agent.memory.store, "append", raises(error))
+        with pytest.raises(type(error), match="full"):
             one_trial(agent, 1.0)
-        with pytest.raises(MemoryFileError, match="full"):
+        with pytest.raises(type(error), match="full"):
             agent.flush()
     assert [len(trial) for trial in agent.unwritten] == [2]
     one_trial(agent, 0.0)
@@ -401,6 +402,24 @@ def test_a_write_that_may_have_been_kept_is_not_done_twice(
     with pytest.raises(MemoryFileError, match="is whole, but could not be acknowledged"):
         one_trial(agent, 1.0)
     assert not agent.unwritten
+
+
+@pytest.mark.parametrize("error", [MemoryFileError("full"), OSError("full")])
+def test_a_write_after_which_no_room_can_be_made_is_not_done_twice(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**OPTIONS["ra-dt"], "memory": {"context_len": HORIZON, "capacity": 1}}
+    method = build_method("ra-dt", SPACES, options)
+    agent = Agent(method, Target(5.0), slots=1, memory=tmp_path / "room")
+    assert agent.memory is not None
+    one_trial(agent, 1.0)
+    with monkeypatch.context() as full:
+        full.setattr(agent.memory.store, "keep", raises(error))
+        one_trial(agent, 2.0)
+    agent.flush()
+    assert agent.memory.entries.total_return.tolist() == [2.0, 4.0]
+    one_trial(agent, 3.0)
+    assert agent.memory.entries.total_return.tolist() == [6.0]
 
 
 def test_a_trial_that_is_refused_keeps_out_no_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,6 +164,7 @@ def test_a_plan_names_phases_and_sees_what_is_there(finished: Path, tmp_path: Pa
         ("ra-dt+", ("options.window_step=10",), 5),
         ("ad", (), 3),
         ("ad", ("options.cache=false",), 200),
+        ("ad", ("options.model.backbone=lstm",), 1),
     ],
 )
 def test_a_plan_knows_what_a_decision_reads(

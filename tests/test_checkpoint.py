@@ -202,6 +202,15 @@ def test_sizes_are_refused_with_the_number_before_memory_is_taken(
         load(path).memory()
 
 
+def test_a_horizon_without_room_is_refused_with_the_number(tmp_path: Path) -> None:
+    """In a method whose weights do not depend on it."""
+    method = build_method("dpt", TOY_GRID.spaces)
+    save_checkpoint(tmp_path / "x.safetensors", method, card_of(method, "dpt"))
+    edited(tmp_path / "x.safetensors", put("card.spaces.horizon", 2**31 - 1))
+    with pytest.raises(NoRoomError, match=r"up to 2147483647 steps .* GB of memory are free"):
+        load(tmp_path / "x.safetensors").agent()
+
+
 def test_an_edited_header_without_its_hash_is_refused(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content.replace(b'\\"target\\": [9.0', b'\\"target\\": [8.0'))

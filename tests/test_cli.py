@@ -31,6 +31,7 @@ from radt.variants import variant_names
 
 ENV = "dark-room-10x10"
 METHODS_HERE = set(variant_names())  # before a test registers one of its own
+RL2 = ("run", ENV, "--method", "rl2-online", "--set")
 LOOKING = ("data", "envs", "config", "report", "hub", "new")
 LOOKING_AT_MEMORY = [("memory", verb) for verb in ("info", "verify", "repair", "compact", "export")]
 SMOKE = [ENV, "--budget", "smoke", "--set", "learn.evaluate_every=0", "learn.updates=4"]
@@ -156,6 +157,19 @@ def test_a_dry_run_only_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr().out
     assert " days" in shown
     assert "meant for a GPU" in shown
+
+
+@pytest.mark.parametrize("name", ["[/red]x", "[bold]x", "x\x1b]0;y\x07", "x\x9b31m", "x\ry"])
+def test_names_are_text_in_the_terminal(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for words in (("run", ENV, "--dry-run", "--out", name), ("report", name)):
+        cli.main(words)
+        printed = capsys.readouterr()
+        shown = re.sub(r"\x1b\[[\d;]*m", "", printed.out + printed.err)  # our own colours
+        assert re.split(r"[\x00-\x1f\x9b]", name)[0] in shown
+        assert not {"\x1b", "\x9b", "\x07", "\r"} & {*shown}
 
 
 def test_a_run_says_what_it_will_do_before_it_does_it(
@@ -378,6 +392,16 @@ def test_a_runs_own_config_gives_that_run(
         (("run", ENV, "--set", "learn.clip=NaN"), "expected a finite number"),
         (("run", ENV, "--set", "learn.clip=" + "[" * 5000), "expected float"),
         (("run", ENV, "--set", "learn"), "is not of the form"),
+        (("run", ENV, "--set", "collect.batch_size=0"), "a batch needs two samples"),
+        (("run", ENV, "--set", "source=ppo-lstm", "collect.n_steps=0"), "n_steps must be at least"),
+        (("run", ENV, "--set", "options.episode_every=0"), "episode_every must be at least 1"),
+        (("run", ENV, "--set", "options.training.min_length=-1"), "min_length must be 0 or more"),
+        (("run", ENV, "--set", "options.training.blend=-2"), "blend must be a share"),
+        ((*RL2, "options.learning_rate=-1"), "learning_rate must not be negative"),
+        ((*RL2, "options.ent_coef=-1"), "ent_coef must not be negative"),
+        ((*RL2, "options.sequences=0"), "sequences must be at least 1"),
+        ((*RL2, "options.units=0"), "units must be at least 1"),
+        ((*RL2, "options.reward_scale=-1"), "reward_scale must be above 0"),
         (("report", "[/red]"), "[/red]"),
         (("demo", "--device", "nowhere"), "--device nowhere cannot be used"),
         (("demo", "--threads", "0"), "--threads must be at least 1"),
@@ -420,7 +444,7 @@ def test_control_c_says_how_to_go_on(
     assert said.splitlines()[-1] == "radt envs --quiet"
 
 
-@pytest.mark.parametrize("name", ["collect", "train", "decide", "evaluate", "memory"])
+@pytest.mark.parametrize("name", ["collect", "train", "decide", "memory"])
 def test_trying_a_bench_leaves_the_published_record_alone(name: str) -> None:
     verb = cli.parse(["bench", name])
     assert vars(verb)["out"] == Path("runs", "bench", f"{name}.json")

@@ -187,6 +187,8 @@ def test_a_folder_belongs_to_one_config(tmp_path: Path) -> None:
     assert from_json(json.loads(file.read_text())) == config
     with pytest.raises(RunError, match=r"(?s)belongs to another run:.*seed: 0 there, 1 now.*--out"):
         claim(Run(replace(config, seed=1), tmp_path / "x"))
+    with pytest.raises(RunError, match=r"(?s)method: 'ra-dt' there, 'dt' now.*and \d+ more\n"):
+        claim(Run(preset(method="dt"), tmp_path / "x"))
     assert file.stat().st_mtime_ns == before
 
 

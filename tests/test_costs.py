@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from radt.costs import (
-    CPU_ATTENTION,
+    CPU_KERNELS,
     DRAWN_BATCHES,
     count_parameters,
     count_targets,
@@ -43,7 +43,7 @@ def test_fused_attention_counts_as_much_as_its_two_products() -> None:
     recent = trials.recent(np.arange(2), CONTEXT)
     counts = []
     for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
-        counter = FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION)
+        counter = FlopCounterMode(display=False, custom_mapping=CPU_KERNELS)
         with sdpa_kernel(backend), counter, torch.no_grad():
             model(recent)
         counts.append(counter.get_total_flops())

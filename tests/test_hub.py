@@ -66,6 +66,15 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+def test_nothing_is_pushed_through_a_link(dataset: Path, shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("precious")
+    (shared / "task-00004.h5").unlink()
+    (shared / "task-00004.h5").symlink_to(tmp_path / "theirs")
+    push(dataset, f"file:{shared}")
+    assert (tmp_path / "theirs").read_text() == "precious"
+    pull(f"file:{shared}", tmp_path / "pulled")
+
+
 def test_a_run_arrives_as_it_was_sent(run: Path, tmp_path: Path) -> None:
     push(run, f"file:{tmp_path / 'shared'}", licence="apache-2.0")
     pulled = pull(f"file:{tmp_path / 'shared'}", tmp_path / "theirs")

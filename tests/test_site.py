@@ -115,6 +115,7 @@ def test_the_notebook_runs_from_top_to_bottom(
 ) -> None:
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
+    plt.close("all")  # what other tests have drawn
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for number, source in enumerate(cells("code")):

@@ -39,6 +39,8 @@ from radt.model.encoders import FrozenEncoder
 from radt.spaces import is_whole_number, value_problem
 from radt.trajectory import Retrieval, Trajectory
 
+PASSING = (StoreError, OSError, MemoryError)  # why a memory cannot take a trial now
+
 
 @dataclass(frozen=True)
 class Target:
@@ -306,14 +308,11 @@ class Agent:
         waiting, self.unwritten = [*self.unwritten, *finished], []
         try:
             return self.actor.remember(waiting)
-        except StoreError as error:
-            if not isinstance(error, BadTrajectoryError):
-                self.unwritten = [] if error.in_doubt else waiting
-                raise
-            if len(waiting) == 1:
-                raise
-        except Exception:
-            if len(waiting) == 1:
+        except Exception as error:
+            passes = isinstance(error, PASSING) and not isinstance(error, BadTrajectoryError)
+            if passes and not getattr(error, "in_doubt", False):
+                self.unwritten = waiting
+            if passes or len(waiting) == 1:
                 raise
         refused: list[Exception] = []
         for trial in waiting:

@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from radt.collect.record import collection_plan, is_finished
+from radt.collect.source import CollectError
 from radt.config import RunConfig, compose, overrides
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
@@ -119,15 +121,25 @@ def _train(run: Run, folder: Path) -> Path:
     path = run.out / CHECKPOINT
     if path.exists():
         return path
-    if not (folder / MANIFEST).is_file():
+    config = run.config
+    if not _is_there(folder, run):
         raise RunError(
             f"there is no finished dataset in {folder}; make it first with\n  "
-            f"{runs.collect_command(run.config)}\nor set $RADT_HOME if your datasets are elsewhere"
+            f"{runs.collect_command(config)}\nor set $RADT_HOME if your datasets are elsewhere"
         )
-    if run.config.encoder is not None:
+    if config.encoder is not None:
         with run.group.rank_zero_first(), _watch(run).phase("encode"):
-            folder = encode_images(run.config, run.quiet, run.device)
+            folder = encode_images(config, run.quiet, run.device)
     return training.train_run(run, Dataset.open(folder), _watch(run))
+
+
+def _is_there(folder: Path, run: Run) -> bool:
+    """Say whether there are data; those of another collection than the run's are refused."""
+    try:
+        plan = collection_plan(run.suite, run.config.collect, run.config.source)
+    except CollectError:  # of a suite that cannot be written down, nothing was collected by radt
+        return (folder / MANIFEST).is_file()
+    return is_finished(folder, plan)
 
 
 def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:

@@ -125,7 +125,7 @@ An environment, method or dataset of your own, each in one file that registers i
         "new": new.NewVerb,
         "doctor": doctor.DoctorVerb,
         "bench": Menu(
-            "Measure speed: collect, train, decide, evaluate, memory, distributed.",
+            "Measure speed: collect, train, decide, envs, memory.",
             bench.VERBS,
         ),
         "demo": demo_view.DemoVerb,

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def flops_per_decision(method: Method, slots: int = 1, seed: int = 0) -> float:
         [random_trial(method.spaces, slot, episode, rng) for slot in range(slots)]
         for episode in range(REMEMBERED + 1)
     ]
-    counter = FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION)
+    counter = FlopCounterMode(display=False, custom_mapping=CPU_KERNELS)
     everyone = np.arange(slots)
     with _uncached(method):
         actor, trials = warm_actor(method, slots, past)
@@ -194,6 +195,13 @@ def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> in
     return int(sdpa_flop_count(query, key, value))
 
 
-CPU_ATTENTION = {  # the one kernel whose count PyTorch does not know
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops
+def _lstm_flops(inputs: Any, of_input: Any, of_hidden: Any, *_: Any, **__: Any) -> int:
+    """Count an LSTM's two products of each token, from shapes."""
+    steps, rows, _ = inputs
+    return int(2 * steps * rows * (prod(of_input) + prod(of_hidden)))
+
+
+CPU_KERNELS = {  # whose count PyTorch does not know
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
+    torch.ops.aten.mkldnn_rnn_layer: _lstm_flops,
 }

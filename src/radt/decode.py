@@ -23,6 +23,7 @@ from radt.old_names import FIELDS, MOVED, REMOVED, translated
 
 T = TypeVar("T")
 MOST_BYTES, DEEPEST = 1 << 26, 64  # of a JSON file
+MOST_NAMED = 6  # differences in a message
 
 
 class DecodeError(RadtError, ValueError):
@@ -232,6 +233,13 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         path = f"{prefix}{name}"
         flat |= leaves(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value}
     return flat
+
+
+def named(unlike: list[str], between: str = "; ") -> str:
+    """Name the first few of some differences, whole parts before what is inside them."""
+    ordered = sorted(unlike, key=lambda line: line.partition(":")[0].count("."))
+    more = len(ordered) - MOST_NAMED
+    return between.join([*ordered[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def differences(

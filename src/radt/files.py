@@ -87,10 +87,9 @@ def atomic_write(path: Path, content: bytes | Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with naming(path):
-            if isinstance(content, bytes):
-                with open_own(temporary, os.O_EXCL) as file:
-                    file.write(content)
-            else:
+            with open_own(temporary, os.O_EXCL) as file:
+                file.write(content if isinstance(content, bytes) else b"")
+            if not isinstance(content, bytes):
                 content(temporary)
             _flush(temporary)
             os.replace(temporary, path)

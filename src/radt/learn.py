@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from radt.checkpoint import CheckpointError, read_tensors, write_tensors
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
-from radt.methods.method import Method
+from radt.methods.method import Method, TrainedBeside
 from radt.track import Tracker
 
 MOST_WARMUP = 5  # the warm-up takes at most one update in so many
@@ -65,11 +65,11 @@ def learning_rate(config: LearnConfig, update: int) -> float:
     return config.final_learning_rate + above * (config.learning_rate - config.final_learning_rate)
 
 
-def optimiser(policy: nn.Module, config: LearnConfig) -> torch.optim.AdamW:
+def optimiser(trained: nn.Module, config: LearnConfig) -> torch.optim.AdamW:
     """Build AdamW with weight decay on linear weights and on nothing else."""
-    decayed = [m.weight for m in policy.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+    decayed = [m.weight for m in trained.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
     marked = {id(weight) for weight in decayed}
-    others = [weight for weight in policy.parameters() if id(weight) not in marked]
+    others = [weight for weight in trained.parameters() if id(weight) not in marked]
     groups = [
         {"params": decayed, "weight_decay": config.weight_decay},
         {"params": others, "weight_decay": 0.0},
@@ -103,17 +103,21 @@ def learn(
 ) -> None:
     """Train a method's policy on the data it was prepared with (Algorithm 2, lines 5-15).
 
-    In a process `group`, every process calls this with the same data.
+    What it has `beside` its policy is trained and saved with it. In a process `group`, every
+    process calls this with the same data.
     """
+    beside = getattr(method, "beside", None) or TrainedBeside()
     policy = method.networks["policy"]
-    adam = optimiser(policy, config)
+    trained = nn.ModuleDict({"policy": policy, "beside": beside})
+    adam = optimiser(trained, config)
     group.check_batch(config.batch_size)
-    done = _resume(policy, adam, state_file)
+    done = _resume(trained, adam, state_file)
     group.agree("finished updates", done)
-    compute = group.shared(policy, loss_of(method, config))
+    compute = group.shared(trained, loss_of(method, config))
     tracker.start(phase, total=config.updates, done=done)
     started, since = time.monotonic(), done
     for update in range(done, config.updates):
+        _log(tracker, update, beside.between_updates(update, config.updates))
         value, norm = _update(method, compute, adam, config, seed, update, group)
         finished = update + 1
         if finished % config.log_every == 0 or finished == config.updates:
@@ -125,9 +129,15 @@ def learn(
         if evaluate is not None and due and group.is_rank_zero:
             tracker.log(finished, **evaluate(finished))
         if group.is_rank_zero and (finished % config.save_every == 0 or finished == config.updates):
-            _save(policy, adam, finished, state_file)  # last, so that nothing above is skipped
+            _save(trained, adam, finished, state_file)  # last, so that nothing above is skipped
+    _log(tracker, config.updates, beside.between_updates(config.updates, config.updates))
     policy.eval()
     tracker.finish()
+
+
+def _log(tracker: Tracker, done: int, facts: Mapping[str, float]) -> None:
+    if facts:
+        tracker.log(done, **facts)
 
 
 def _update(
@@ -155,31 +165,35 @@ def _update(
     return loss.detach(), norm
 
 
-def _save(policy: nn.Module, adam: torch.optim.AdamW, done: int, path: Path) -> None:
+def _save(trained: nn.Module, adam: torch.optim.AdamW, done: int, path: Path) -> None:
     """Write what training resumes from; the checkpoint is written by runs/train.py."""
-    tensors = {f"policy.{name}": value for name, value in policy.state_dict().items()}
-    for name, weight in policy.named_parameters():
+    tensors = dict(trained.state_dict())
+    for name, weight in _named(trained):
         state = adam.state.get(weight, {})
         tensors |= {f"adam.{key}.{name}": torch.as_tensor(value) for key, value in state.items()}
     write_tensors(path, tensors, {"updates": str(done)})
 
 
-def _resume(policy: nn.Module, adam: torch.optim.AdamW, path: Path) -> int:
+def _named(trained: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Name the weights as moments are saved; those of a policy go without its name."""
+    for name, weight in trained.named_parameters():
+        yield name.removeprefix("policy."), weight
+
+
+def _resume(trained: nn.Module, adam: torch.optim.AdamW, path: Path) -> int:
     """Load a saved state, if there is one, and return how many updates it has seen."""
     if not path.exists():
         return 0
     tensors, header = read_tensors(path)
     try:
         done = int(header["updates"])
-        policy.load_state_dict(
-            {n.removeprefix("policy."): t for n, t in tensors.items() if n.startswith("policy.")}
-        )
+        trained.load_state_dict({n: t for n, t in tensors.items() if not n.startswith("adam.")})
     except (KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{path} is not how far this run had come ({type(error).__name__}); delete it, and the "
             "same command trains again"
         ) from error
-    for name, weight in policy.named_parameters():
+    for name, weight in _named(trained):
         state = {
             key: tensors[f"adam.{key}.{name}"].to(weight.device)
             for key in ("step", "exp_avg", "exp_avg_sq")

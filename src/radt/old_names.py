@@ -22,7 +22,6 @@ FIELDS: Mapping[str, str] = {  # options and columns of files: old name -> new n
     "farthest": "most_rewards",
     "doubts": "back_off",
     "reveal": "privileged",
-    "chances": "probabilities",
     "found_by": "solved_by",
     "after_finding": "return_after_success",
 }

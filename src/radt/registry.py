@@ -31,11 +31,11 @@ class PluginError(RadtError, ValueError):
 class UnknownNameError(RadtError, KeyError):
     """A name that nothing is registered under; the message lists the nearest ones."""
 
-    def __init__(self, noun: str, name: str, known: list[str]) -> None:
+    def __init__(self, noun: str, name: str, known: list[str], hint: str = "") -> None:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         meant = f"did you mean {' or '.join(map(repr, near))}?"
         every = f"choose among {', '.join(known)}"
-        self.message = f"unknown {noun} {name!r}; {meant if near else every}"
+        self.message = f"unknown {noun} {name!r}; {meant if near else every}{hint}"
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -78,7 +78,8 @@ class Registry(Generic[T]):
             if point.name == name:
                 self._add(point)
         if name not in self._items:
-            raise UnknownNameError(self.noun, name, self.names())
+            hint = "" if plugin_files() else f" If it is your own, {PLUGINS}=FILE.py must name it."
+            raise UnknownNameError(self.noun, name, self.names(), hint)
         return self._items[name]
 
     def _add(self, point: EntryPoint) -> None:

@@ -43,7 +43,6 @@ class StateSpace:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """How a state is stored."""
         if self.kind == "image":
             return np.dtype(np.uint8)
         if self.kind == "discrete":
@@ -71,16 +70,13 @@ class ActionSpace:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one action."""
         return () if self.kind == "discrete" else (self.size,)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """How an action is stored."""
         return np.dtype(np.uint8 if self.kind == "discrete" else np.float32)
 
     def in_gymnasium(self) -> gym.Space[Any]:
-        """Describe an action as Gymnasium does."""
         if self.kind == "discrete":
             return gym.spaces.Discrete(self.size)
         return gym.spaces.Box(-1.0, 1.0, self.shape, np.float32)

@@ -45,14 +45,12 @@ class JsonLines:
             self._file.write(b"\n")  # a killed writer left half a line
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
-        """Append a line."""
         line = {"time": round(time.time(), 3), "phase": phase, "step": step, **values}
         with naming(self._path):
             self._file.write(f"{json.dumps(line)}\n".encode())
             self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
         with naming(self._path):
             self._file.close()
 
@@ -68,12 +66,10 @@ class TensorBoard:
         self._writer = SummaryWriter(str(folder))
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
-        """Add one scalar per value."""
         for name, value in values.items():
             self._writer.add_scalar(f"{phase}/{name}", value, step)
 
     def close(self) -> None:
-        """Flush and close."""
         self._writer.close()
 
 
@@ -88,11 +84,9 @@ class WandB:
         self._run = wandb.init(project=project, name=name, config=config)
 
     def write(self, phase: str, step: int, values: dict[str, float]) -> None:
-        """Log the values under their phase."""
         self._run.log({f"{phase}/{name}": value for name, value in values.items()} | {"step": step})
 
     def close(self) -> None:
-        """Finish the run."""
         self._run.finish()
 
 
@@ -110,7 +104,6 @@ class Tracker:
         self._phase = ""
 
     def start(self, phase: str, total: int, done: int = 0) -> None:
-        """Begin a phase of `total` steps."""
         self._phase = phase
         if not self.quiet:
             whole = Column(no_wrap=True)
@@ -145,12 +138,10 @@ class Tracker:
             self._progress.console.print(line, highlight=False, markup=False)
 
     def finish(self) -> None:
-        """End the phase."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
 
     def close(self) -> None:
-        """Close every sink."""
         for sink in self.sinks:
             sink.close()

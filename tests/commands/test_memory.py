@@ -96,6 +96,8 @@ def test_files_are_looked_into_as_folders_are(runs: Path, tmp_path: Path, say: A
     assert (folder["returns_of"], folder["task_numbers"]) == ("episodes", "85")
     returns = [each.total_return for each in some_trajectories(TOY_GRID)]
     assert folder["return_mean"] == pytest.approx(sum(returns) / len(returns), abs=1e-4)
+    (tmp_path / "out").rename(tmp_path / "out.npz")  # an exported file, whatever it is called
+    assert say("import", tmp_path / "copy", tmp_path / "out.npz")["added"] == folder["entries"]
     (tmp_path / "no").write_bytes(b"no memory")
     assert "no safetensors file" in say("info", tmp_path / "no", fails=True)
 

@@ -21,7 +21,7 @@ from radt.icl import ICLResult
 from radt.methods.controls import CONTROLS, changes_nothing
 from radt.methods.exploration import ExplorationConfig, with_exploration
 from radt.runs.evaluate import Trials, evaluate_run, load_trained, roll_out, trials_of
-from radt.runs.evaluations import evaluations
+from radt.runs.evaluations import Parts, evaluations
 from radt.runs.provenance import Stopwatch
 from radt.runs.run import Run, collect, conflicts
 from radt.runs.train import train_run
@@ -149,12 +149,21 @@ def test_a_kill_after_each_evaluation_loses_none(trained: Callable[[str], Run]) 
     assert record == wanted
 
 
-def test_parts_of_other_weights_are_not_used(trained: Callable[[str], Run]) -> None:
-    run = trained("dt")
-    part = {"stamp": "of other weights", "part": {"returns": [[9.0]]}}
-    (run.out / "evaluations").mkdir()
-    (run.out / "evaluations" / "main.json").write_text(json.dumps(part))
-    assert np.shape(evaluated(run)["returns"]) == (2, 4)
+def test_parts_of_other_weights_and_edited_ones_are_made_again(tmp_path: Path) -> None:
+    made = list[int]()
+
+    def make() -> dict[str, Any]:
+        made.append(len(made))
+        return {"returns": [[1.0, 2.5]], "embeddings": None}
+
+    for stamp in ("these weights", "these weights", "others"):
+        assert Parts(tmp_path, stamp).get("main", make)["returns"] == [[1.0, 2.5]]
+    assert made == [0, 1]
+    file = tmp_path / "main.json"
+    for text in (file.read_text().replace("2.5", "7.5"), "{", ""):
+        file.write_text(text)
+        assert Parts(tmp_path, "others").get("main", make)["returns"] == [[1.0, 2.5]]
+    assert made == [0, 1, 2, 3, 4]
 
 
 def test_further_tasks_are_evaluated_by_weights_that_are_there(

@@ -11,16 +11,21 @@ import numpy as np
 import pytest
 import torch
 
+from radt import api
 from radt.checkpoint import read_card
+from radt.collect import CollectError
 from radt.data import Dataset, Manifest
 from radt.errors import RadtWarning
+from radt.experiments.experiment import Weights
+from radt.experiments.weights import opened
 from radt.memory.language import flush_embeddings
 from radt.methods import Method
+from radt.model.encoders import EncoderCard
 from radt.runs import evaluate as evaluation
 from radt.runs.belonging import check_checkpoint
 from radt.runs.evaluate import evaluate_run
 from radt.runs.provenance import Stopwatch, measured
-from radt.runs.run import Run, RunError, collect, keep_threads
+from radt.runs.run import Run, RunError, claim, collect, dataset_path, keep_threads
 from radt.runs.trace import tracing
 from radt.runs.train import train_run
 from radt.spaces import TaskSpaces
@@ -201,6 +206,46 @@ def test_weights_are_not_tested_on_what_they_were_trained_on(
     check_checkpoint(run, card)
     with pytest.raises(RunError, match=r"trained on \d+ of the tasks that the run is tested on"):
         check_checkpoint(run, replace(card, tasks=(*card.tasks, *run.tasks[1])))
+
+
+def test_weights_behind_another_encoder_are_refused(
+    finished: tuple[Run, dict[str, object]],
+) -> None:
+    run, _ = finished
+    card = replace(read_card(run.out / "model.safetensors"), encoder=EncoderCard("impala", 8))
+    with pytest.raises(RunError, match=r"not trained by the run in its folder .*encoder"):
+        check_checkpoint(run, card)
+
+
+def test_weights_are_asked_only_as_those_of_their_run(
+    finished: tuple[Run, dict[str, object]], tmp_path: Path
+) -> None:
+    run, _ = finished
+    opened(Weights("toy-grid", "ra-dt", run.out))
+    other = Run(small_config("ra-dt+"), tmp_path / "other", threads=1)
+    claim(other)
+    shutil.copy(run.out / "model.safetensors", other.out)
+    with pytest.raises(RunError, match="not trained by the run in its folder"):
+        opened(Weights("toy-grid", "ra-dt+", other.out))
+
+
+def test_data_of_another_source_are_not_trained_on(tmp_path: Path) -> None:
+    config = small_config("dt", "collect.seed=7")
+    other = collect(small_config("dt", "collect.gamma=0.5"), workers=1)
+    shutil.copytree(other, dataset_path(config))
+    with pytest.raises(CollectError, match=r"another configuration \(config.gamma: 0.5 there"):
+        api.train(config, tmp_path / "out", threads=1)
+    assert not (tmp_path / "out" / "model.safetensors").exists()
+
+
+ODD = ("[]", "{", "NaN", "[" * 9999, *(f'{{"threads": {n}}}' for n in ("true", "0", "1e30")))
+
+
+@pytest.mark.parametrize("content", ODD, ids=range(len(ODD)))
+def test_a_damaged_count_of_threads_is_named(content: str, tmp_path: Path) -> None:
+    (tmp_path / "choices.json").write_text(content)
+    with pytest.raises(RunError, match=r"choices\.json is damaged .*; delete it, and the run"):
+        keep_threads(Run(small_config("dt"), tmp_path))
 
 
 def test_data_of_other_spaces_are_not_trained_on(

@@ -87,7 +87,6 @@ class MomentKeeper:
         self._returns = np.zeros(0)  # [slots] of the trials that their chunks are from
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
-        """Follow what is retrieved, and keep the decisions that are due."""
         reading: Batch | None = getattr(agent.actor, "reading", None)  # [slots, S]
         if reading is None or agent.memory is None:
             return

@@ -30,6 +30,7 @@ from radt.analyses.shared import (
 )
 from radt.memory.memory import Memory
 from radt.methods import Method
+from radt.methods.ra_dt import RADTActor
 from radt.metrics import Interval
 from radt.plots import style
 from radt.runs.evaluate import Trials
@@ -94,7 +95,6 @@ class SearchKeeper:
         self.rows: list[dict[str, NDArray[Any]]] = []
 
     def after_step(self, step: int, agent: Agent, obs: NDArray[Any], rewards: NDArray[Any]) -> None:
-        """Look at the searches that are due."""
         retrieval, memory = agent.retrieval, agent.memory
         if retrieval is None or memory is None:
             return
@@ -134,7 +134,9 @@ class SearchKeeper:
         """Return whose chunk each slot would choose if it searched the memories of all, [B]."""
         vectors = memory.embedder(agent.trials.recent(slots, self.context_len))
         mine, steps = (torch.from_numpy(c) for c in (slots, agent.trials.step[slots]))
-        chosen = memory.retrieve(vectors, mine, steps, own_task_only=False).chosen[:, -1]
+        now = agent.actor.now(agent.trials, slots) if isinstance(agent.actor, RADTActor) else None
+        found = memory.retrieve(vectors, mine, steps, own_task_only=False, now=now)
+        chosen = found.chosen[:, -1]
         return memory.entries.task[chosen]
 
     def searches(self) -> Searches:

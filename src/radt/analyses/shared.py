@@ -111,7 +111,6 @@ class RolledOut:
 
     @property
     def suite(self) -> DrawnSuite:
-        """The suite, as one that can be drawn."""
         return drawable(self.trials)
 
     def room(self, slot: int) -> GridView:

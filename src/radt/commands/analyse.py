@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import ComputingVerb, styled
+from radt.commands.flags import ComputingVerb, split_names, styled
 
 if TYPE_CHECKING:
-    from radt.analyses.shared import Finding
-    from radt.loading import Loaded
+    from radt.methods import Method
     from radt.runs.evaluate import Trials
-    from radt.track import Tracker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,13 +24,9 @@ class Analysis(ComputingVerb):
     out: Annotated[Path | None, arg(metavar="FILE.png", help_behavior_hint="")] = None
     """The picture; its numbers go beside it as .json (default: in the run's folder)."""
 
-    @property
-    def tracker(self) -> Tracker:
-        from radt.track import Tracker
+    analysis: ClassVar[str]
 
-        return Tracker(quiet=self.common.quiet or self.common.json)
-
-    def load(self, source: Path | None) -> tuple[Loaded, Trials]:
+    def load(self, source: Path | None) -> tuple[Method, Trials]:
         """Load a run, a checkpoint or the shipped weights, and say what is rolled out again."""
         from radt.experiments.weights import usual_trials
         from radt.loading import load, shipped
@@ -41,23 +36,34 @@ class Analysis(ComputingVerb):
             raise RunError(f"--trials must be at least 1, not {self.trials}")
         loaded = load(source or shipped(), self.common.device)
         usual = usual_trials(source or loaded.path, loaded.card, loaded.rule)
-        return loaded, replace(usual, count=self.trials)
+        return loaded.method, replace(usual, count=self.trials)
 
-    def place(self, name: str, source: Path | None) -> Path:
-        from radt.runs.run import RunError
+    def look(self, sources: Sequence[Path | None]) -> None:
+        """Roll out trials again, write the numbers, and say what was found and where it is."""
+        from radt.analyses.look import look
+        from radt.track import Tracker
 
-        folder = source if source is not None and source.is_dir() else Path()
-        path = self.out or folder / f"{name}.png"
-        if path.suffix != ".png":
-            raise RunError(f"--out {path} must end in .png; the numbers go beside it as .json")
-        return path
-
-    def tell(self, finding: Finding) -> None:
-        """Write the numbers, and say what was found and where it is."""
+        path = self._place(sources[0] if len(sources) == 1 else None)
+        agents = [self.load(source) for source in sources]
+        tracker = Tracker(quiet=self.common.quiet or self.common.json)
+        finding = look(self.analysis, agents, path, tracker, **self.chosen(agents[0][1]))
         numbers = finding.write()
         values = {"out": str(finding.picture), **finding.to_json()}
         where = styled("[dim]{}, {}[/]", finding.picture, numbers.name)
         self.common.answer(values, finding.verdict, where)
+
+    def chosen(self, trials: Trials) -> dict[str, Any]:
+        """Say what is looked at in particular."""
+        return {}
+
+    def _place(self, source: Path | None) -> Path:
+        from radt.runs.run import RunError
+
+        folder = source if source is not None and source.is_dir() else Path()
+        path = self.out or folder / f"{self.analysis}.png"
+        if path.suffix != ".png":
+            raise RunError(f"--out {path} must end in .png; the numbers go beside it as .json")
+        return path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +72,9 @@ class OneRun(Analysis):
 
     source: Annotated[Positional[Path | None], arg(metavar="RUN", help_behavior_hint="")] = None
     """A run or a checkpoint (default: the weights that come with radt)."""
+
+    def execute(self) -> None:
+        self.look([self.source])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,27 +90,21 @@ class AttentionVerb(OneRun):
       radt analyse attention runs/x --steps 1,5,10,20 --trials 40
     """
 
+    analysis = "attention"
     steps: Annotated[str, arg(metavar="N,N,...")] = "1,5,10"  # whose maps are drawn
 
-    def execute(self) -> None:
-        from radt.analyses.attention import analyse_attention
-
-        loaded, trials = self.load(self.source)
-        steps = self._steps(trials.suite.spaces.horizon)
-        path = self.place("attention", self.source)
-        self.tell(analyse_attention(loaded.method, trials, path, steps, self.tracker))
-
-    def _steps(self, horizon: int) -> tuple[int, ...]:
+    def chosen(self, trials: Trials) -> dict[str, Any]:
         from radt.runs.run import RunError
 
-        words = [word.strip() for word in self.steps.split(",") if word.strip()]
+        horizon = trials.suite.spaces.horizon
+        words = split_names(self.steps)
         known = [int(word) for word in words if word.isdecimal() and 1 <= int(word) <= horizon]
         if not words or len(known) != len(words) or len(words) > 6:
             raise RunError(
                 f"--steps takes up to 6 steps of a trial, each in 1..{horizon}, such as 1,5,10; "
                 f"not {self.steps!r}"
             )
-        return tuple(sorted(set(known)))
+        return {"steps": tuple(sorted(set(known)))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,14 +115,7 @@ class VisitsVerb(OneRun):
       radt analyse visits runs/x --trials 40
     """
 
-    def execute(self) -> None:
-        from radt.analyses.shared import drawable, record_trials
-        from radt.analyses.visits import analyse_visits
-
-        loaded, trials = self.load(self.source)
-        path = self.place("visits", self.source)
-        drawable(trials)  # an error before the work, not after it
-        self.tell(analyse_visits(record_trials(loaded.method, trials, self.tracker), path))
+    analysis = "visits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,19 +129,12 @@ class DelusionsVerb(Analysis):
       radt analyse delusions runs/dark-room-10x10/* --trials 40 --out delusions.png
     """
 
+    analysis = "delusions"
     sources: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN ...")] = ()
     """Runs or checkpoints (default: the weights that come with radt)."""
 
     def execute(self) -> None:
-        from radt.analyses.delusions import analyse_delusions
-        from radt.analyses.shared import drawable, record_trials
-
-        path = self.place("delusions", self.sources[0] if len(self.sources) == 1 else None)
-        loaded = [self.load(source) for source in self.sources or (None,)]
-        for _, trials in loaded:
-            drawable(trials)
-        runs = [record_trials(one.method, trials, self.tracker) for one, trials in loaded]
-        self.tell(analyse_delusions(runs, path))
+        self.look(self.sources or (None,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,9 +145,4 @@ class RetrievalVerb(OneRun):
       radt analyse retrieval runs/x --trials 40
     """
 
-    def execute(self) -> None:
-        from radt.analyses.retrieval import analyse_retrieval
-
-        loaded, trials = self.load(self.source)
-        path = self.place("retrieval", self.source)
-        self.tell(analyse_retrieval(loaded.method, trials, path, self.tracker))
+    analysis = "retrieval"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from radt.commands.flags import Budget, EngineVerb, styled
+from radt.commands.flags import Budget, EngineVerb, split_names, styled
 from radt.errors import RunError
 
 if TYPE_CHECKING:
@@ -88,10 +88,9 @@ class CompareVerb(EngineVerb):
                 "torchrun starts processes that train one policy together: give it `radt run`; a "
                 "comparison shares its runs with --workers N or --engine ray"
             )
-        names = [name.strip() for name in self.methods.split(",") if name.strip()]
         return Comparison(
             env=self.env,
-            methods=(*names, *map(written_variant, self.variant)),
+            methods=(*split_names(self.methods), *map(written_variant, self.variant)),
             seeds=self.seeds,
             budget=self.budget,
             sets=self.set,

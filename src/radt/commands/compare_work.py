@@ -180,13 +180,14 @@ def show_methods(compared: Mapping[str, Any]) -> Table:
     rows = compared["methods"]
     score = next(name for name in next(iter(rows.values())) if name.startswith("mean_"))
     n = decimals(compared["optimum"], *(row[score] for row in rows.values()))
-    trials = "-".join(score.split("_")[1:])
+    stretch = score.split("_")[1:]
+    trials = f"trial{'s' * (len(stretch) > 1)} {'-'.join(stretch)}"
     data = f", {compared['data']}" if compared["data"] else ""
     title = f"{compared['env']}, {compared['tasks']} tasks{data}"
     table = Table("method", title=title, title_justify="left")
     measured = any(row["causal_improvement"] for row in rows.values())
     buys = ("memory buys", "95 %") if measured else ()
-    heads = ("seeds", "trial 1", f"trials {trials}", "95 %", *buys, "later - earlier")
+    heads = ("seeds", "trial 1", trials, "95 %", *buys, "later - earlier")
     for head in (*heads, f"minus {BASE}", "95 %"):
         table.add_column(head, justify="right")
     for name, row in rows.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import EngineVerb, at_least, say, styled
+from radt.commands.flags import EngineVerb, at_least, say, split_names, styled
 from radt.errors import RunError
 from radt.registry import UnknownNameError
 
@@ -85,7 +85,7 @@ class EvaluateVerb(EngineVerb):
         if self._completes_a_run():
             self._complete()
             return
-        rules, controls = _names(self.rules), _names(self.controls)
+        rules, controls = split_names(self.rules), split_names(self.controls)
         EvaluateConfig(rules=rules, controls=controls)  # refuses names that nobody knows
         loaded = load(self.source, self.common.device)
         trials = self._trials(loaded)
@@ -170,7 +170,7 @@ class EvaluateVerb(EngineVerb):
             folder = self.source.parent
             weights = "" if self.source.name == CHECKPOINT else f"{self.source.stem}-"
         what = f"{trials.suite.name}-{self.split}-{trials.count}trials-seed{self.seed}"
-        what = "-".join([what, *_names(self.rules), *_names(self.controls)])
+        what = "-".join([what, *split_names(self.rules), *split_names(self.controls)])
         path = folder / f"evaluate-{weights}{what}.json"
         if path.exists():
             raise RunError(
@@ -198,8 +198,3 @@ def show_result(record: Mapping[str, Any], place: Path) -> list[RenderableType]:
         Markdown("\n\n".join(told)),
         styled("[dim]{}[/]", f"{place}: {there}" if place.is_dir() else place),
     ]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Split names that are joined by commas."""
-    return tuple(name for name in text.replace(" ", "").split(",") if name)

@@ -16,7 +16,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from radt.errors import RunError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -43,20 +43,16 @@ class Voice:
         if self.json:
             print(json_text.dumps(values, allow_nan=False))
             return
-        from rich.console import Console
-
-        console = Console(highlight=False, markup=False)  # names are text, see `styled`
-        if not console.is_terminal:
-            console = Console(highlight=False, markup=False, width=WIDE)  # nothing is cut in a file
+        printer = console()
+        if not printer.is_terminal:
+            printer = console(width=WIDE)  # nothing is cut in a file
         for item in shown:
-            console.print(item)
+            printer.print(item)
 
     def announce(self, *shown: RenderableType) -> None:
         """Show people what is ahead, beside the result."""
         if not (self.quiet or self.json):
-            from rich.console import Console
-
-            Console(stderr=True, highlight=False, markup=False).print(*shown, sep="\n")
+            console(stderr=True).print(*shown, sep="\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +78,6 @@ class Common(Voice):
 
     @property
     def workers(self) -> int:
-        """How many processes collect."""
         if self.threads is not None:
             return self.threads
         from radt.engine import cores
@@ -97,7 +92,6 @@ class Verb:
     common: Voice = field(default_factory=Voice)
 
     def execute(self) -> None:
-        """Do what the verb says."""
         raise NotImplementedError
 
 
@@ -197,6 +191,11 @@ def at_least(least: int, **flags: int) -> None:
             raise RunError(f"--{name} must be at least {least}, not {value}")
 
 
+def split_names(text: str | None) -> tuple[str, ...]:
+    """Read names with commas between them."""
+    return tuple(filter(None, map(str.strip, (text or "").split(","))))
+
+
 def plain_columns(left: Sequence[str], right: Sequence[str] = (), where: str = "") -> Table:
     """Begin a table without lines: names, numbers to the right, and a path that folds."""
     from rich.table import Table
@@ -228,11 +227,22 @@ def styled(template: str, *values: object) -> Text:
 
 
 def say(text: str, style: str = "") -> None:
-    """Print a line to stderr, coloured where that is a terminal; nothing in it acts on one."""
-    from rich.console import Console
+    """Print a line to stderr, coloured where that is a terminal."""
+    console(stderr=True, soft_wrap=True).print(text, style=style)
 
-    text = CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
-    Console(stderr=True, highlight=False, soft_wrap=True).print(text, style=style, markup=False)
+
+def console(**options: Any) -> Console:
+    """Build what prints: names are text (see `styled`), and nothing in them acts on a terminal."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Harmless(Console):
+        def render(self, *what: Any, **how: Any) -> Iterator[Segment]:
+            for part in super().render(*what, **how):
+                text = CONTROL.sub(lambda found: repr(found[0])[1:-1], part.text)
+                yield part if part.control else part._replace(text=text)
+
+    return Harmless(highlight=False, markup=False, **options)
 
 
 def read_values(path: Path) -> dict[str, Any]:

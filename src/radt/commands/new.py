@@ -18,7 +18,7 @@ NEXT = {
     "suite": (
         "radt envs check {name}",
         "radt run {name} --budget smoke --out runs/{name}-smoke",
-        "radt run {name} --out runs/{name}",
+        "radt run {name} --method ra-dt --out runs/{name}",
     ),
     "method": (
         f"radt run {ROOM} --method {{name}} --budget smoke --out runs/{{name}}-smoke",

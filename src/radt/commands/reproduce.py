@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from radt.commands.flags import Budget, EngineVerb, at_least, styled
+from radt.commands.flags import Budget, EngineVerb, at_least, split_names, styled
 from radt.errors import RunError
 from radt.registry import UnknownNameError
 
@@ -88,7 +88,8 @@ class ReproduceVerb(EngineVerb):
         from radt.commands.reproduce_work import Choice
         from radt.experiments.reproduce import runs_of
 
-        wanted = {"row": _names(self.rows), "environment": _names(self.envs)}
+        rows, envs = (frozenset(split_names(text)) for text in (self.rows, self.envs))
+        wanted = {"row": rows, "environment": envs}
         configs = [run.config for one in experiments for _, run in runs_of(one, where)]
         known = {"row": {c.label for c in configs}, "environment": {c.env for c in configs}}
         for noun, names in wanted.items():
@@ -130,8 +131,3 @@ class ReproduceVerb(EngineVerb):
         if failed:
             told = "\n".join(f"  {name}: {why}" for name, why in failed.items())
             raise RunError(f"{len(failed)} of the runs have failed:\n{told}")
-
-
-def _names(text: str | None) -> frozenset[str]:
-    """Read names that commas part."""
-    return frozenset(filter(None, map(str.strip, (text or "").split(","))))

@@ -147,7 +147,6 @@ def _in_processes(
 
 
 def _tell(work: Work[Job], job: Job, place: int, news: Queue[Message]) -> None:
-    """Do a job in a process of the pool."""
     news.put((place, "begun", None))
     for kind, content in messages(work, job):
         news.put((place, kind, content))

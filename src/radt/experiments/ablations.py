@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import OTHER_RULES, Experiment, Judge, Study, add
+from radt.experiments.experiment import Experiment, Judge, Study, add
 from radt.experiments.pictures import arms_picture
 from radt.experiments.verdicts import CLOSE, Above, all_above
 from radt.variants import Variant, arm
@@ -19,16 +19,9 @@ BASE = "ra-dt"
 
 
 def arms(*rows: str | Variant, seeds: int = 1, **more: Any) -> Study:
-    """Train arms by the rule of the paper; the others are evaluated in the same job."""
-    return Study(
-        ENV,
-        rows,
-        seeds,
-        rules=OTHER_RULES,
-        controls=("erased",),
-        apart=True,
-        **more,
-    )
+    """Train arms, and evaluate them by the rule of the paper and with an erased memory only."""
+    sets = ("learn.evaluate_every=0",)
+    return Study(ENV, rows, seeds, sets, rules=(), controls=("erased",), apart=True, **more)
 
 
 def changed(label: str, note: str, **options: Any) -> Variant:
@@ -53,14 +46,12 @@ def ablation(
 ) -> Experiment:
     """Put arms beside `ra-dt`, and other rows of the main table where they tell more."""
     return add(
-        Experiment(
-            name=name,
-            paper=paper,
-            studies=(ROOM_10X10.only(*beside, seeds=seeds), *studies),
-            claims={claim: judge},
-            picture=arms_picture,
-            **more,
-        )
+        name=name,
+        paper=paper,
+        studies=(ROOM_10X10.only(*beside, seeds=seeds), *studies),
+        claims={claim: judge},
+        picture=arms_picture,
+        **more,
     )
 
 

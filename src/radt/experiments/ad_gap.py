@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from radt.experiments.ablations import ENV, arms
 from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import Experiment, add
+from radt.experiments.experiment import add
 from radt.experiments.pictures import arms_picture
 from radt.experiments.verdicts import Above, all_above
 from radt.variants import arm
@@ -17,12 +17,10 @@ GAPS = arms(
 )
 
 AD_GAP = add(
-    Experiment(
-        name="ad-gap",
-        paper="Appendix D.10: AD improves slowly with K = 10, ends below the optimum with K = 500, "
-        "and improves steadily only with K = 100, its usual value.",
-        studies=(ROOM_10X10.only("ad"), GAPS),
-        claims={"C19": all_above(ENV, *(Above("ad", f"ad@gap-{gap}") for gap in (10, 500)))},
-        picture=arms_picture,
-    )
+    name="ad-gap",
+    paper="Appendix D.10: AD improves slowly with K = 10, ends below the optimum with K = 500, "
+    "and improves steadily only with K = 100, its usual value.",
+    studies=(ROOM_10X10.only("ad"), GAPS),
+    claims={"C19": all_above(ENV, *(Above("ad", f"ad@gap-{gap}") for gap in (10, 500)))},
+    picture=arms_picture,
 )

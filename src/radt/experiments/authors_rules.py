@@ -18,7 +18,7 @@ import torch
 
 from radt.agent import ActionRule
 from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import Experiment, Measurement, Row, Weights, add
+from radt.experiments.experiment import Measurement, Row, Weights, add
 from radt.experiments.rows import answer_row
 from radt.experiments.weights import about, opened, write_answer
 from radt.methods import Method
@@ -99,13 +99,11 @@ def rows(answer: Mapping[str, Any]) -> list[Row]:
 
 
 AUTHORS_RULES = add(
-    Experiment(
-        name="authors-rules",
-        paper="Not in the paper: its code evaluates AD by the best action and with attention "
-        "dropout on, RA-DT by samples and without.",
-        kind="reuse",
-        studies=(ROOM_10X10.only("ad"),),
-        weights_of=("dark-room",),
-        measurement=Measurement(ask, rows),
-    )
+    name="authors-rules",
+    paper="Not in the paper: its code evaluates AD by the best action and with attention "
+    "dropout on, RA-DT by samples and without.",
+    kind="reuse",
+    studies=(ROOM_10X10.only("ad"),),
+    weights_of=("dark-room",),
+    measurement=Measurement(ask, rows),
 )

@@ -16,7 +16,7 @@ import numpy as np
 
 from radt.checkpoint import untrained
 from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import Experiment, Measurement, Row, Weights, add
+from radt.experiments.experiment import Measurement, Row, Weights, add
 from radt.experiments.five_minutes import STUDIES
 from radt.experiments.key_door import KEY_RESET
 from radt.experiments.rows import answer_row
@@ -66,17 +66,15 @@ def rows(answer: Mapping[str, Any]) -> list[Row]:
 
 
 CONTROLS = add(
-    Experiment(
-        name="controls",
-        paper="Not in the paper: what an agent's memory, its exploration bonus and its training "
-        "each bring.",
-        kind="reuse",
-        studies=(
-            ROOM_10X10.only("ad", "dpt", "ra-dt", "ra-dt-tuned", "ra-dt+"),
-            KEY_RESET.only("ra-dt+"),
-            STUDIES["dark-room-20x20"].only("ra-dt+"),
-        ),
-        weights_of=("dark-room", "key-door", "five-minutes"),
-        measurement=Measurement(ask, rows),
-    )
+    name="controls",
+    paper="Not in the paper: what an agent's memory, its exploration bonus and its training "
+    "each bring.",
+    kind="reuse",
+    studies=(
+        ROOM_10X10.only("ad", "dpt", "ra-dt", "ra-dt-tuned", "ra-dt+"),
+        KEY_RESET.only("ra-dt+"),
+        STUDIES["dark-room-20x20"].only("ra-dt+"),
+    ),
+    weights_of=("dark-room", "key-door", "five-minutes"),
+    measurement=Measurement(ask, rows),
 )

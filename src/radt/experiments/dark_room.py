@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from radt.experiments.experiment import ERASED, Experiment, Study, add
+from radt.experiments.experiment import ERASED, Study, add
 from radt.experiments.verdicts import NEAR, close, ranking
 
 ROWS = ("dt", "dt-2ep", "ad", "dpt", "dpt-oracle", "ra-dt", "ra-dt-tuned", "ra-dt-lm", "ra-dt+")
@@ -19,15 +19,13 @@ ROOM_20X20 = Study(
 ROOM_40X20 = Study("dark-room-40x20", LARGE_ROWS, seeds=1, controls=LARGE_CONTROLS, wall_minutes=20)
 
 DARK_ROOM = add(
-    Experiment(
-        name="dark-room",
-        paper="Unseen goals, 40 trials: RA-DT ends near the optimum on 10x10, AD and DPT rise "
-        "slowly, DT is flat; the same ranking on 20x20 and 40x20, where RA-DT is not optimal.",
-        studies=(ROOM_10X10, ROOM_20X20, ROOM_40X20),
-        claims={
-            "C1": ranking("dark-room-10x10", near=NEAR),
-            "C2": ranking("dark-room-20x20", "dark-room-40x20", own="ra-dt-tuned"),
-            "C4": close("dark-room-10x10", "ra-dt-lm", "ra-dt"),
-        },
-    )
+    name="dark-room",
+    paper="Unseen goals, 40 trials: RA-DT ends near the optimum on 10x10, AD and DPT rise "
+    "slowly, DT is flat; the same ranking on 20x20 and 40x20, where RA-DT is not optimal.",
+    studies=(ROOM_10X10, ROOM_20X20, ROOM_40X20),
+    claims={
+        "C1": ranking("dark-room-10x10", near=NEAR),
+        "C2": ranking("dark-room-20x20", "dark-room-40x20", own="ra-dt-tuned"),
+        "C4": close("dark-room-10x10", "ra-dt-lm", "ra-dt"),
+    },
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from radt.errors import RunError
 from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import Experiment, Measurement, Row, Weights, add
+from radt.experiments.experiment import Measurement, Row, Weights, add
 from radt.experiments.key_door import KEY_KEPT, KEY_RESET
 from radt.experiments.rows import answer_row, mean_or_none
 from radt.experiments.weights import about, opened, write_answer
@@ -76,16 +76,14 @@ def rows(answer: Mapping[str, Any]) -> list[Row]:
 
 
 DEMONSTRATIONS = add(
-    Experiment(
-        name="demonstrations",
-        paper="Future work of the paper: expert episodes in the memory before the first trial.",
-        kind="reuse",
-        studies=(
-            ROOM_10X10.only("ra-dt+", "ra-dt"),
-            KEY_RESET.only("ra-dt+"),
-            KEY_KEPT.only("ra-dt+"),
-        ),
-        weights_of=("dark-room", "key-door"),
-        measurement=Measurement(ask, rows),
-    )
+    name="demonstrations",
+    paper="Future work of the paper: expert episodes in the memory before the first trial.",
+    kind="reuse",
+    studies=(
+        ROOM_10X10.only("ra-dt+", "ra-dt"),
+        KEY_RESET.only("ra-dt+"),
+        KEY_KEPT.only("ra-dt+"),
+    ),
+    weights_of=("dark-room", "key-door"),
+    measurement=Measurement(ask, rows),
 )

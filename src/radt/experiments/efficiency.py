@@ -21,7 +21,7 @@ from radt.bench.train import time_method
 from radt.config import RunConfig
 from radt.data import Dataset
 from radt.envs.suite import SUITES
-from radt.experiments.experiment import Experiment, Measurement, Row, Study, Verdict, add
+from radt.experiments.experiment import Measurement, Row, Study, Verdict, add
 from radt.experiments.rows import scored
 from radt.experiments.verdicts import found
 from radt.experiments.weights import write_answer
@@ -138,30 +138,26 @@ def acts_as_fast(told: Sequence[Row]) -> Verdict:
 
 
 add(
-    Experiment(
-        name="efficiency-train",
-        paper="Appendix D.7: RA-DT trains almost 7 times as fast as the baselines on 40x20, in "
-        "sequences a second, and about as fast on 10x10.",
-        kind="bench",
-        studies=tuple(
-            Study(env, ("ra-dt", *BASELINES), 1, ("options.model.dropout=0.0",)) for env in ROOMS
-        ),
-        claims={"C16": trains_faster},
-        measurement=Measurement(ask_train, rows, together=True),
-        note="A score is how many sequences are learned from in a second.",
-    )
+    name="efficiency-train",
+    paper="Appendix D.7: RA-DT trains almost 7 times as fast as the baselines on 40x20, in "
+    "sequences a second, and about as fast on 10x10.",
+    kind="bench",
+    studies=tuple(
+        Study(env, ("ra-dt", *BASELINES), 1, ("options.model.dropout=0.0",)) for env in ROOMS
+    ),
+    claims={"C16": trains_faster},
+    measurement=Measurement(ask_train, rows, together=True),
+    note="A score is how many sequences are learned from in a second.",
 )
 add(
-    Experiment(
-        name="efficiency-inference",
-        paper="Appendix D.8: at inference RA-DT is slightly slower than the baselines with t = 1 "
-        "and as fast with t = 25; fused attention matters for the baselines.",
-        kind="bench",
-        studies=tuple(Study(env, ("ra-dt",), 1) for env in (ROOMS[0], ROOMS[-1])),
-        claims={"C17": acts_as_fast},
-        measurement=Measurement(ask_inference, rows, together=True),
-        note="A score is how many decisions are made in a second, one at a time, the environment "
-        "not counted. AD, DT and DPT stand with and without what they keep between decisions; the "
-        "claim is judged without, as every decision of RA-DT reads its window anew.",
-    )
+    name="efficiency-inference",
+    paper="Appendix D.8: at inference RA-DT is slightly slower than the baselines with t = 1 "
+    "and as fast with t = 25; fused attention matters for the baselines.",
+    kind="bench",
+    studies=tuple(Study(env, ("ra-dt",), 1) for env in (ROOMS[0], ROOMS[-1])),
+    claims={"C17": acts_as_fast},
+    measurement=Measurement(ask_inference, rows, together=True),
+    note="A score is how many decisions are made in a second, one at a time, the environment "
+    "not counted. AD, DT and DPT stand with and without what they keep between decisions; the "
+    "claim is judged without, as every decision of RA-DT reads its window anew.",
 )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from radt.experiments.dark_room import ROWS
-from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.experiment import Study, add
 
 STUDIES = {
     env: Study(env, ROWS, seeds=1, wall_minutes=5)
@@ -17,9 +17,7 @@ STUDIES = {
 }
 
 FIVE_MINUTES = add(
-    Experiment(
-        name="five-minutes",
-        paper="Not in the paper: 20x20 and 40x20 after five minutes of training.",
-        studies=tuple(STUDIES.values()),
-    )
+    name="five-minutes",
+    paper="Not in the paper: 20x20 and 40x20 after five minutes of training.",
+    studies=tuple(STUDIES.values()),
 )

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from radt.action_rules import named_rule
 from radt.errors import RunError
 from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import Experiment, Measurement, Row, Weights, add
+from radt.experiments.experiment import Measurement, Row, Weights, add
 from radt.experiments.rows import answer_row
 from radt.experiments.weights import about, opened, write_answer
 from radt.methods import Method
@@ -124,19 +124,17 @@ def picture(rows: Sequence[Row], file: Path) -> Path:
 
 
 FLEET = add(
-    Experiment(
-        name="fleet",
-        paper="Future work of the paper: agents use the experience of others, here while all act.",
-        kind="reuse",
-        studies=(ROOM_10X10.only("ra-dt+", "ra-dt-tuned"),),
-        weights_of=("dark-room",),
-        measurement=Measurement(ask, rows, verdict="verdict"),
-        note="The agents of a task are slots of one vector agent with one memory in RAM, so their "
-        "trials end together. Each sees at the start of a trial what all have stored, and none "
-        "explores a task that another has solved; where exploration counts what was tried, they "
-        "count together. The mean return of the n-th trial is compared with what one agent earns "
-        "in its late trials.",
-        picture=picture,
-        summary=summary,
-    )
+    name="fleet",
+    paper="Future work of the paper: agents use the experience of others, here while all act.",
+    kind="reuse",
+    studies=(ROOM_10X10.only("ra-dt+", "ra-dt-tuned"),),
+    weights_of=("dark-room",),
+    measurement=Measurement(ask, rows, verdict="verdict"),
+    note="The agents of a task are slots of one vector agent with one memory in RAM, so their "
+    "trials end together. Each sees at the start of a trial what all have stored, and none "
+    "explores a task that another has solved; where exploration counts what was tried, they "
+    "count together. The mean return of the n-th trial is compared with what one agent earns "
+    "in its late trials.",
+    picture=picture,
+    summary=summary,
 )

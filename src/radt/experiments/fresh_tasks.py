@@ -8,14 +8,12 @@ seeds begin at 2,000 (the entry `mazerunner`).
 from __future__ import annotations
 
 from radt.experiments.dark_room import ROOM_20X20
-from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.experiment import Study, add
 
 ROWS = ("dt", "ad", "dpt", "ra-dt", "ra-dt-tuned", "ra-dt+")
 
 FRESH_TASKS = add(
-    Experiment(
-        name="fresh-tasks",
-        paper="Not in the paper: the same rows on tasks that nobody has touched.",
-        studies=(Study("dark-room-10x10-quadrant", ROWS, seeds=1), ROOM_20X20),
-    )
+    name="fresh-tasks",
+    paper="Not in the paper: the same rows on tasks that nobody has touched.",
+    studies=(Study("dark-room-10x10-quadrant", ROWS, seeds=1), ROOM_20X20),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from radt.experiments.dark_room import LARGE_CONTROLS, LARGE_ROWS, ROWS
-from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.experiment import Study, add
 from radt.experiments.verdicts import ranking
 
 KEY_RESET = Study("dark-key-door-10x10", (*ROWS, "retrace"))
@@ -14,11 +14,9 @@ LARGE = tuple(
 )
 
 KEY_DOOR = add(
-    Experiment(
-        name="key-door",
-        paper="Unseen keys and doors: the ranking of Dark-Room on 10x10 and 20x20; on 40x20 the "
-        "domain-agnostic RA-DT is ahead.",
-        studies=(KEY_RESET, KEY_KEPT, *LARGE),
-        claims={"C3": ranking("dark-key-door-10x10", "dark-key-door-20x20", own="ra-dt-tuned")},
-    )
+    name="key-door",
+    paper="Unseen keys and doors: the ranking of Dark-Room on 10x10 and 20x20; on 40x20 the "
+    "domain-agnostic RA-DT is ahead.",
+    studies=(KEY_RESET, KEY_KEPT, *LARGE),
+    claims={"C3": ranking("dark-key-door-10x10", "dark-key-door-20x20", own="ra-dt-tuned")},
 )

@@ -13,7 +13,7 @@ from typing import Any
 from radt.config import RunConfig
 from radt.experiments.ablations import ENV, arms
 from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import Experiment, Row, Verdict, add
+from radt.experiments.experiment import Row, Verdict, add
 from radt.experiments.pictures import arms_picture
 from radt.experiments.verdicts import Above, all_above, found
 from radt.memory.language import LanguageOptions
@@ -64,13 +64,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 
 ABLATE_LANGUAGE_MODEL = add(
-    Experiment(
-        name="ablate-language-model",
-        paper="Appendix D.9: encoders beat the decoder DistilGPT2, and BERT and RoBERTa beat their "
-        "distilled ones.",
-        studies=(ROOM_10X10.only(BASE), MODELS),
-        claims={"C18": judge},
-        picture=arms_picture,
-        missing=weights_missing,
-    )
+    name="ablate-language-model",
+    paper="Appendix D.9: encoders beat the decoder DistilGPT2, and BERT and RoBERTa beat their "
+    "distilled ones.",
+    studies=(ROOM_10X10.only(BASE), MODELS),
+    claims={"C18": judge},
+    picture=arms_picture,
+    missing=weights_missing,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.experiment import Study, add
 from radt.experiments.verdicts import BASELINES, alone_improves
 from radt.variants import arm
 
@@ -24,16 +24,14 @@ EXPERTS = tuple(
 )
 
 MAZERUNNER = add(
-    Experiment(
-        name="mazerunner",
-        paper="30 trials: RA-DT is best and the only one to improve, 0.65 in training mazes and "
-        "0.4 in unseen ones.",
-        studies=(
-            Study(ENV, ("dt", "ra-dt"), sets=WINDOWS),
-            Study(ENV, ("ra-dt-tuned", "ra-dt-lm", "ra-dt+"), seeds=1, sets=WINDOWS),
-            Study(ENV, ("dt-2ep", "ad", "dpt", "dpt-oracle"), seeds=1, sets=EPISODES),
-            Study(ENV, EXPERTS, seeds=1, sets=WINDOWS, smoke=FEW),
-        ),
-        claims={"C5": alone_improves(ENV, "ra-dt", BASELINES)},
-    )
+    name="mazerunner",
+    paper="30 trials: RA-DT is best and the only one to improve, 0.65 in training mazes and "
+    "0.4 in unseen ones.",
+    studies=(
+        Study(ENV, ("dt", "ra-dt"), sets=WINDOWS),
+        Study(ENV, ("ra-dt-tuned", "ra-dt-lm", "ra-dt+"), seeds=1, sets=WINDOWS),
+        Study(ENV, ("dt-2ep", "ad", "dpt", "dpt-oracle"), seeds=1, sets=EPISODES),
+        Study(ENV, EXPERTS, seeds=1, sets=WINDOWS, smoke=FEW),
+    ),
+    claims={"C5": alone_improves(ENV, "ra-dt", BASELINES)},
 )

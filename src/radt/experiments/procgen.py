@@ -9,7 +9,7 @@ import numpy as np
 from radt.envs import GAMES
 from radt.envs.procgen import NAMES
 from radt.envs.suite import Scoring, splits_of
-from radt.experiments.experiment import Experiment, Row, add
+from radt.experiments.experiment import Row, add
 from radt.experiments.robots import robots
 from radt.experiments.verdicts import best_without_improving
 from radt.metrics import normalised_score
@@ -57,16 +57,14 @@ def _normalised(earned: np.ndarray, scoring: Scoring, tasks: Sequence[int]) -> f
 
 
 PROCGEN = add(
-    Experiment(
-        name="procgen",
-        paper="PG12 on a seen level, on an unseen level, and PG4, 30 trials: mean return of RA-DT "
-        "7.64 / 4.68 / 2.15, DT 6.96 / 3.95 / 1.33, AD 2.6 / 2.99 / 0.76, DPT 3.81 / 3.28 / 0.62; "
-        "nobody improves in context; RA-DT retrieves from the same level about 80 % of the time.",
-        studies=robots("procgen", rules=()),
-        claims={"C8": best_without_improving("procgen", tasks=tuple(MEANS))},
-        summary=per_game,
-        note="The data are of PPO with a small network and a million steps a game, where the paper "
-        "has 25 million. *Improves* is the mean minus that of the same weights with memories "
-        "erased before each trial, where it was measured.",
-    )
+    name="procgen",
+    paper="PG12 on a seen level, on an unseen level, and PG4, 30 trials: mean return of RA-DT "
+    "7.64 / 4.68 / 2.15, DT 6.96 / 3.95 / 1.33, AD 2.6 / 2.99 / 0.76, DPT 3.81 / 3.28 / 0.62; "
+    "nobody improves in context; RA-DT retrieves from the same level about 80 % of the time.",
+    studies=robots("procgen", rules=()),
+    claims={"C8": best_without_improving("procgen", tasks=tuple(MEANS))},
+    summary=per_game,
+    note="The data are of PPO with a small network and a million steps a game, where the paper "
+    "has 25 million. *Improves* is the mean minus that of the same weights with memories "
+    "erased before each trial, where it was measured.",
 )

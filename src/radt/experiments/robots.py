@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.experiment import Study, add
 from radt.experiments.verdicts import best_without_improving
 from radt.variants import arm
 
@@ -19,23 +19,19 @@ def robots(env: str, **settings: Any) -> tuple[Study, ...]:
 
 
 META_WORLD = add(
-    Experiment(
-        name="meta-world",
-        paper="ML5, 30 trials: mean return of RA-DT 337.9, DT 195.7, AD 192.9, DPT 127.2; on the "
-        "45 training tasks DT is above RA-DT; nobody improves in context.",
-        studies=robots("meta-world"),
-        claims={"C6": best_without_improving("meta-world", below_on=("ml45", "train"))},
-        note="The data are of scripted policies with falling noise, not of SAC as the paper's.",
-    )
+    name="meta-world",
+    paper="ML5, 30 trials: mean return of RA-DT 337.9, DT 195.7, AD 192.9, DPT 127.2; on the "
+    "45 training tasks DT is above RA-DT; nobody improves in context.",
+    studies=robots("meta-world"),
+    claims={"C6": best_without_improving("meta-world", below_on=("ml45", "train"))},
+    note="The data are of scripted policies with falling noise, not of SAC as the paper's.",
 )
 DM_CONTROL = add(
-    Experiment(
-        name="dm-control",
-        paper="DMC5, 30 trials: mean return of RA-DT 444.0, DT 311.4, DPT 282.7, AD 154.6; nobody "
-        "improves in context.",
-        studies=robots("dm-control"),
-        claims={"C7": best_without_improving("dm-control")},
-    )
+    name="dm-control",
+    paper="DMC5, 30 trials: mean return of RA-DT 444.0, DT 311.4, DPT 282.7, AD 154.6; nobody "
+    "improves in context.",
+    studies=robots("dm-control"),
+    claims={"C7": best_without_improving("dm-control")},
 )
 
 ONE_ACTION = arm(
@@ -61,16 +57,12 @@ def explaining(env: str) -> tuple[Study, ...]:
     return Study(env, (*ROWS, ONE_ACTION), controls=CONTROLS), *twins
 
 
-POINT_ROBOT = add(
-    Experiment(name="point-robot", paper=HIDDEN + EXPLAINS, studies=explaining("point-robot"))
-)
+POINT_ROBOT = add(name="point-robot", paper=HIDDEN + EXPLAINS, studies=explaining("point-robot"))
 REACHER_HIDDEN = add(
-    Experiment(name="reacher-hidden", paper=HIDDEN + EXPLAINS, studies=explaining("reacher-hidden"))
+    name="reacher-hidden", paper=HIDDEN + EXPLAINS, studies=explaining("reacher-hidden")
 )
 REACH_HIDDEN = add(
-    Experiment(
-        name="reach-hidden",
-        paper=f"{HIDDEN}here the goal is hidden.",
-        studies=(Study("reach-hidden", ROWS, controls=CONTROLS),),
-    )
+    name="reach-hidden",
+    paper=f"{HIDDEN}here the goal is hidden.",
+    studies=(Study("reach-hidden", ROWS, controls=CONTROLS),),
 )

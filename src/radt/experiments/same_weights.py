@@ -16,7 +16,7 @@ import numpy as np
 from radt.action_rules import named_rule
 from radt.experiments.ad_gap import GAPS
 from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import ERASED, Experiment, Measurement, Row, Verdict, Weights, add
+from radt.experiments.experiment import ERASED, Measurement, Row, Verdict, Weights, add
 from radt.experiments.pictures import arms_picture
 from radt.experiments.rows import answer_row
 from radt.experiments.verdicts import CLOSE, NEAR, Above, all_above, found
@@ -102,30 +102,25 @@ for name, option, values, paper, claim, judge in (
     ),
 ):
     add(
-        Experiment(
-            name=name,
-            paper=paper,
-            kind="reuse",
-            studies=(ROOM_10X10.only("ra-dt"),),
-            weights_of=("dark-room",),
-            claims={claim: judge},
-            measurement=Measurement(
-                asks({f"ra-dt@{option}-{value}": {option: value} for value in values}), rows
-            ),
-            picture=arms_picture,
-        )
+        name=name,
+        paper=paper,
+        kind="reuse",
+        studies=(ROOM_10X10.only("ra-dt"),),
+        weights_of=("dark-room",),
+        claims={claim: judge},
+        measurement=Measurement(
+            asks({f"ra-dt@{option}-{value}": {option: value} for value in values}), rows
+        ),
+        picture=arms_picture,
     )
 
 add(
-    Experiment(
-        name="200-trials",
-        paper="Appendix D.11: given 200 trials, AD (with K = 50) and DPT go on towards the "
-        "optimum.",
-        kind="reuse",
-        studies=(ROOM_10X10.only("ad", "dpt"), GAPS.only("ad@gap-50")),
-        weights_of=("dark-room", "ad-gap"),
-        claims={"C19": near_the_optimum},
-        measurement=Measurement(asks({}, LONGER), rows),
-        picture=arms_picture,
-    )
+    name="200-trials",
+    paper="Appendix D.11: given 200 trials, AD (with K = 50) and DPT go on towards the optimum.",
+    kind="reuse",
+    studies=(ROOM_10X10.only("ad", "dpt"), GAPS.only("ad@gap-50")),
+    weights_of=("dark-room", "ad-gap"),
+    claims={"C19": near_the_optimum},
+    measurement=Measurement(asks({}, LONGER), rows),
+    picture=arms_picture,
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.experiment import Study, add
 
 SLIPPERY_ROOM = add(
-    Experiment(
-        name="slippery-room",
-        paper="Not in the paper: where steps slip, repeating a good trial step by step is no "
-        "longer enough.",
-        studies=(Study("dark-room-10x10-slip", ("ra-dt+", "retrace")),),
-    )
+    name="slippery-room",
+    paper="Not in the paper: where steps slip, repeating a good trial step by step is no "
+    "longer enough.",
+    studies=(Study("dark-room-10x10-slip", ("ra-dt+", "retrace")),),
 )

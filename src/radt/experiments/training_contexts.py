@@ -11,7 +11,7 @@ from typing import Any
 
 from radt.config import FOLDS
 from radt.experiments.dial import dial_picture, dial_summary
-from radt.experiments.experiment import Experiment, Study, add
+from radt.experiments.experiment import Study, add
 from radt.experiments.mazerunner import ENV as MAZES
 from radt.experiments.tuning import TUNE
 from radt.variants import Variant, arm, laid
@@ -111,16 +111,14 @@ def held_out(env: str, rows: tuple[str | Variant, ...], fold: int, *sets: str) -
 
 
 TRAINING_CONTEXTS = add(
-    Experiment(
-        name="training-contexts",
-        paper="Section 4.6 reports that retrieval beats random chunks of the own task, and these "
-        "random chunks of any task. Held-out training tasks of Dark-Room 10x10.",
-        kind="tune",
-        studies=tuple(held_out(ENV, ARMS, fold) for fold in reversed(range(FOLDS))),
-        note=NOTE,
-        picture=dial_picture(TICKS),
-        summary=dial_summary,
-    )
+    name="training-contexts",
+    paper="Section 4.6 reports that retrieval beats random chunks of the own task, and these "
+    "random chunks of any task. Held-out training tasks of Dark-Room 10x10.",
+    kind="tune",
+    studies=tuple(held_out(ENV, ARMS, fold) for fold in reversed(range(FOLDS))),
+    note=NOTE,
+    picture=dial_picture(TICKS),
+    summary=dial_summary,
 )
 
 THREE = (SAMPLED.label, DIAL[2].label, "ra-dt")
@@ -129,13 +127,11 @@ for name, env, sets in (
     ("mazes", MAZES, ("learn.batch_size=32",)),
 ):
     add(
-        Experiment(
-            name=f"training-contexts-{name}",
-            paper=f"The dial of training-contexts at three points, on {env}.",
-            kind="tune",
-            studies=(held_out(env, ("ra-dt", SAMPLED, DIAL[2]), FOLDS - 1, *sets),),
-            note=NOTE,
-            picture=dial_picture({label: TICKS[label] for label in THREE}),
-            summary=dial_summary,
-        )
+        name=f"training-contexts-{name}",
+        paper=f"The dial of training-contexts at three points, on {env}.",
+        kind="tune",
+        studies=(held_out(env, ("ra-dt", SAMPLED, DIAL[2]), FOLDS - 1, *sets),),
+        note=NOTE,
+        picture=dial_picture({label: TICKS[label] for label in THREE}),
+        summary=dial_summary,
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from radt.config import RunConfig
 from radt.errors import RadtError
-from radt.experiments.experiment import Experiment, Row, Study, add
+from radt.experiments.experiment import Row, Study, add
 from radt.experiments.rows import rule_of, scored
 from radt.files import open_own
 from radt.metrics import late_score
@@ -38,12 +38,10 @@ OWN_TASK = arm(
 )
 
 TUNING = add(
-    Experiment(
-        name="tuning",
-        paper="Not in the paper: settings are chosen on the last fifth of the training tasks.",
-        kind="tune",
-        studies=(Study("dark-room-10x10", ("ra-dt", OWN_TASK, "ra-dt+"), 1, (TUNE,)),),
-    )
+    name="tuning",
+    paper="Not in the paper: settings are chosen on the last fifth of the training tasks.",
+    kind="tune",
+    studies=(Study("dark-room-10x10", ("ra-dt", OWN_TASK, "ra-dt+"), 1, (TUNE,)),),
 )
 
 
@@ -135,7 +133,6 @@ def _bought(line: Mapping[str, Any]) -> float | None:
 
 
 def _scores(parts: Mapping[str, Record]) -> dict[str, float]:
-    """Return the score of each evaluation."""
     return {
         name: round(float(late_score(np.array(part["returns"])).mean()), 2)
         for name, part in parts.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from radt.config import FOLDS
-from radt.experiments.experiment import Experiment, add
+from radt.experiments.experiment import add
 from radt.experiments.pictures import arms_picture
 from radt.experiments.training_contexts import held_out
 from radt.variants import arm
@@ -20,24 +20,22 @@ TRIES: dict[str, dict[str, dict[str, Any]]] = {  # beside each row as it is
 }
 
 TUNING_BASELINES = add(
-    Experiment(
-        name="tuning-baselines",
-        paper="Not in the paper: settings of the baselines, chosen as those of RA-DT are.",
-        kind="tune",
-        studies=(
-            held_out(
-                "dark-room-10x10",
-                (
-                    *TRIES,
-                    *(
-                        arm(f"{row}@{name}", row, values)
-                        for row, tries in TRIES.items()
-                        for name, values in tries.items()
-                    ),
+    name="tuning-baselines",
+    paper="Not in the paper: settings of the baselines, chosen as those of RA-DT are.",
+    kind="tune",
+    studies=(
+        held_out(
+            "dark-room-10x10",
+            (
+                *TRIES,
+                *(
+                    arm(f"{row}@{name}", row, values)
+                    for row, tries in TRIES.items()
+                    for name, values in tries.items()
                 ),
-                fold=FOLDS - 1,
             ),
+            fold=FOLDS - 1,
         ),
-        picture=arms_picture,
-    )
+    ),
+    picture=arms_picture,
 )

@@ -18,6 +18,7 @@ from radt.experiments.experiment import Weights
 from radt.files import atomic_write
 from radt.methods import Method
 from radt.methods.exploration import exploration_of, with_exploration
+from radt.runs.belonging import check_checkpoint
 from radt.runs.compare import read_config
 from radt.runs.evaluate import Trials, optima, trials_of
 from radt.runs.provenance import machine
@@ -55,7 +56,9 @@ def opened(weights: Weights, most: int | None = None) -> tuple[Method, Card, Tri
 def usual_trials(place: Path, card: Card, rule: ActionRule) -> Trials:
     """Say what weights roll out on unseen tasks: as their run does, or as their suite says."""
     if (place / "config.json").is_file():
-        return trials_of(Run(read_config(place), place))
+        run = Run(read_config(place), place)
+        check_checkpoint(run, card)
+        return trials_of(run)
     suite, target = SUITES[card.env], carried_target(card)
     return Trials(suite, suite.eval_tasks, suite.trials, rule, card.seed, target=target)
 

@@ -53,7 +53,7 @@ def front_matter(values: Mapping[str, Any]) -> str:
 def run_parts(folder: Path) -> list[str]:
     """Tell what the summary of a run says, and its data and its config."""
     record = read_record(folder / RESULT)
-    run = Run(any_config(record["config"], str(folder / RESULT)), folder)
+    run = Run(any_config(record.get("config", {}), str(folder / RESULT)), folder)
     told = (
         summary(record, run, with_pictures=False),
         data_text(run.config, data_facts(run.config, folder)),

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -124,10 +124,8 @@ class FolderRepository:
             (self.folder / name).unlink()
         for name in sorted(files, key=lambda name: name == CONTENTS):
             content = files[name]
-            if isinstance(content, Path):
-                shutil.copyfile(content, self.folder / name)
-            else:
-                atomic_write(self.folder / name, content)
+            copied = partial(shutil.copyfile, content) if isinstance(content, Path) else content
+            atomic_write(self.folder / name, copied)
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,6 @@ class HubRepository:
 
     @property
     def repo_type(self) -> str:
-        """What the hub calls such a repository."""
         return "model" if self.kind == "run" else "dataset"
 
     @cached_property

@@ -91,7 +91,6 @@ class Comparison:
 
     @property
     def runs(self) -> Path:
-        """The folder that the runs work in."""
         wall = "" if self.wall_minutes is None else f"-wall{self.wall_minutes:g}"
         return self.out / f"{self.env}{wall}"
 
@@ -236,16 +235,14 @@ def publish_run(out: Path, folder: Path) -> None:
             shutil.rmtree(seed)
     for pattern in KEPT:
         for file in sorted(path for path in out.glob(pattern) if not path.is_symlink()):
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, folder / file.name)
+            atomic_write(folder / file.name, file.read_bytes())
     weights = out / CHECKPOINT
     if weights.exists() and weights.stat().st_size <= SMALL and config.seed == 0:
-        shutil.copyfile(weights, folder / CHECKPOINT)
+        atomic_write(folder / CHECKPOINT, weights.read_bytes())
     atomic_write(folder / RESULT, (out / RESULT).read_bytes())
 
 
 def _seed_of(folder: Path) -> int:
-    """Return the seed that a record's folder is named after."""
     return int(folder.name.rpartition("-seed")[2])
 
 
@@ -267,7 +264,8 @@ def read_config(place: Path) -> RunConfig:
 def any_config(values: dict[str, Any], where: str) -> RunConfig:
     """Decode the config of a run of this version or an older one."""
     values = resolved(values)
-    if not METHODS[values["method"]].embeds:
+    method = values.get("method")
+    if isinstance(method, str) and not METHODS[method].embeds:
         values = {**values, "embedder": None}  # version 0.1 wrote one down for every method
     return from_json(values, where=where)
 
@@ -338,10 +336,12 @@ def read_pace(file: Path, config: dict[str, Any]) -> Pace | None:
     if not file.exists():
         return None
     content = read_json(file, dict[str, Any], "delete it, and the pace is measured again")
-    timed = any_config(content["config"], str(file)).to_json()  # with options that came later
+    timed = any_config(
+        content.get("config", {}), str(file)
+    ).to_json()  # with options that came later
     if outcome_values(timed) != outcome_values(config):
         return None
-    return decode(Pace, content["pace"], where=str(file))
+    return decode(Pace, content.get("pace"), where=str(file))
 
 
 def measure_pace(config: RunConfig, threads: int, device: str) -> Pace:

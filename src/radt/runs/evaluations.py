@@ -25,6 +25,7 @@ from radt.methods import Method
 from radt.methods.controls import changes_nothing, possible
 from radt.methods.method import head_of
 from radt.runs.roll_out import RollOut, Trials
+from radt.sealed import json_seal
 from radt.track import Tracker
 from radt.version import code_version
 
@@ -49,14 +50,17 @@ class Parts:
         file = self.folder / f"{name}.json"
         with suppress(FileNotFoundError, DecodeError):  # a damaged one is made again
             kept = read_json(file, _Kept, "")
-            if kept.stamp == self.stamp:
+            if kept.stamp == self._seal(kept.part):
                 return kept.part
         part = make()
-        atomic_write(file, (json.dumps({"stamp": self.stamp, "part": part}) + "\n").encode())
+        atomic_write(file, (json.dumps({"stamp": self._seal(part), "part": part}) + "\n").encode())
         return part
 
+    def _seal(self, part: dict[str, Any]) -> str:
+        """Hash a part with what it depends on."""
+        return json_seal({"stamp": self.stamp, "part": part})
+
     def drop(self, name: str) -> None:
-        """Forget a part, so that it is made again."""
         (self.folder / f"{name}.json").unlink(missing_ok=True)
 
     def close(self) -> None:

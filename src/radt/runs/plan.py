@@ -162,6 +162,8 @@ def _evaluate(run: Run, method: Method) -> Phase:
 def steps_per_decision(method: Method, options: Any) -> float:
     """Return how many steps a decision reads on average, with what is kept of earlier ones."""
     whole, moves = method.context.input_steps, getattr(options, "window_step", 1)
+    if getattr(getattr(options, "model", None), "recurrent", False):
+        return 1
     if getattr(options, "cache", False):
         return 1 + whole / method.spaces.horizon  # all of it once a trial
     return 1 + (whole - moves) / moves if moves > 1 else whole

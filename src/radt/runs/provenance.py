@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import threading
 import time
 import warnings
@@ -25,15 +26,17 @@ import torch
 from radt.costs import measure_cost
 from radt.data import Dataset
 from radt.data.manifest import MANIFEST
-from radt.decode import DecodeError, decode, read_json
+from radt.decode import MOST_BYTES, DecodeError, decode, read_json
 from radt.errors import RadtWarning
-from radt.files import atomic_write
+from radt.files import atomic_write, open_plain
 from radt.methods import METHODS, Method
 from radt.runs.run import Run, training_folder
 from radt.variants import PLAIN
 
 BEAT = 5.0  # seconds between two times that a running phase is written down
 LOG = "log.jsonl"
+TRIAL = re.compile(r"trial_[1-9]\d{0,8}")  # a value of a look at validation tasks
+RETRIEVER = re.compile(r"retriever_[a-z_]{1,40}")  # and of how a retriever learns
 PLACE = ("time", "phase", "step")  # of a line of a log; the rest are its values
 Line = Mapping[str, Any]  # one line of a log
 
@@ -117,7 +120,9 @@ def measured(run: Run, method: Method) -> dict[str, Any]:
     """Return the parts of `icl.json` that say what a run cost and how it learned."""
     lines, config = read_log(run.out), run.config
     decisions = len(run.tasks[1]) * run.suite.spaces.horizon  # of a trial, all tasks together
+    learned = looks(lines, RETRIEVER)
     return {
+        **({"retriever": learned} if learned else {}),
         "cost": cost(run, method),
         "speed": {
             "samples_per_second": _times(config.learn.batch_size, updates_per_second(lines)),
@@ -141,8 +146,11 @@ def cost(run: Run, method: Method) -> dict[str, Any] | None:
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """Read a run's log, but for lines that are damaged or that a killed writer left half."""
     file = folder / LOG
-    found, damaged = [], 0
-    for line in file.read_bytes().splitlines() if file.is_file() else ():
+    found, damaged, text = [], 0, b""
+    if file.is_file():
+        with open_plain(file) as opened:
+            text = opened.read(MOST_BYTES)
+    for line in text.splitlines():
         if line.endswith(b"}"):
             try:
                 found.append(_line(line))
@@ -158,12 +166,10 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
 
 
 def _line(text: bytes) -> dict[str, Any]:
-    """Read a line of a log: when, where, and numbers, which a run that diverges has lost."""
-    said = decode(dict[str, Any], json.loads(text))
+    """Read a line of a log: when, where, and numbers; null where a run that diverges has none."""
+    said = decode(dict[str, Any], json.loads(text, parse_constant=lambda _: None))
     decode(_Place, {name: said[name] for name in PLACE if name in said})
-    for name, value in said.items():
-        if name != "phase" and not (value is None or isinstance(value, int | float)):
-            raise DecodeError(f"{name}: expected a number")
+    decode(dict[str, float | bool | None], {n: v for n, v in said.items() if n not in PLACE})
     return said
 
 
@@ -180,13 +186,21 @@ def trials_per_second(lines: Iterable[Line]) -> float | None:
 
 
 def validations(lines: Iterable[Line], phase: str = "train") -> list[dict[str, Any]]:
-    """List the returns on validation tasks by update; one that was repeated counts once."""
-    looks = {
-        int(line["step"]): {name: line[name] for name in line if name.startswith("trial_")}
+    """List the returns on validation tasks by update."""
+    return looks(lines, TRIAL, phase)
+
+
+def looks(
+    lines: Iterable[Line], named: re.Pattern[str], phase: str = "train"
+) -> list[dict[str, Any]]:
+    """List the values of such names by update; what was repeated counts once."""
+    found = {
+        int(line["step"]): values
         for line in lines
-        if line["phase"] == phase and any(name.startswith("trial_") for name in line)
+        if line["phase"] == phase
+        and (values := {n: v for n, v in line.items() if named.fullmatch(n) and v is not None})
     }
-    return [{"update": update, **looks[update]} for update in sorted(looks)]
+    return [{"update": update, **found[update]} for update in sorted(found)]
 
 
 def embedded(lines: Iterable[Line]) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from radt.config import FOLDS, PLUGINS, TRAINING_TASKS, RunConfig, from_json
 from radt.data import Dataset, dataset_folder, read_manifest
 from radt.data.manifest import MANIFEST
 from radt.data.stats import best_return
-from radt.decode import decode, differences, read_json
+from radt.decode import decode, differences, named, read_json
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.engine import Engine
 from radt.envs.suite import SUITES, TaskSuite, splits_of, task_targets_of, twins_of
@@ -88,7 +88,7 @@ def keep_threads(run: Run) -> int:
     if file.exists():
         begun = read_json(file, dict[str, Any], THREADS_LOST, RunError)
         threads = begun.get("threads")
-        if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             raise RunError(f"{file} is damaged (threads: {threads!r}); {THREADS_LOST}")
         if begun.get("compiled") or begun.get("precision", "float32") != "float32":
             raise RunError(
@@ -119,7 +119,7 @@ def claim(run: Run) -> None:
         if changes := conflicts(before, run.config):
             raise RunError(
                 f"{run.out} belongs to another run:\n  "
-                + "\n  ".join(changes)
+                + named(changes, "\n  ")
                 + "\nChoose another --out, or give the same options to go on with that run."
             )
         _notice_other_plugins(run, _read_values(file).get(PLUGINS, {}))

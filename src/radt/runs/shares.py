@@ -62,7 +62,6 @@ def _roll_out_on(
 
 
 def _roll_out_share(load: Callable[[], Method], trials: Trials) -> Iterator[dict[str, Any]]:
-    """Roll out the tasks of one share, with one thread."""
     with single_threaded():
         result = roll_out(load(), trials, Tracker())
     yield {name: getattr(result, name).tolist() for name in RESULTS}

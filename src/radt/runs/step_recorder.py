@@ -124,10 +124,11 @@ class StepRecorder:
             return None
         policy, window = self.agent.method.networks["policy"], self._window
         assert isinstance(policy, DecisionTransformer)  # only then there are looks
-        assert window is not None  # who retrieves has one
         trials, acting = self.agent.trials, np.flatnonzero(self.agent.is_acting)
-        start = trials.window_start(acting, window.context_len, window.window_step)  # [B]
-        token = (trials.step[acting] - start) * policy.embed.per_step + policy.embed.deciding
+        token = np.full(len(acting), policy.embed.per_step)  # a recurrent one decides by its last
+        if window is not None:
+            start = trials.window_start(acting, window.context_len, window.window_step)  # [B]
+            token = (trials.step[acting] - start) * policy.embed.per_step + policy.embed.deciding
         layers = []
         for look in looks:  # the last layer decides alone: one token
             at = np.minimum(token, look.shape[2] - 1)

@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 from radt.agent import Agent
 from radt.errors import RadtError
 from radt.files import naming, open_own
-from radt.old_names import translated
 from radt.runs.step_recorder import RecordedSteps, StepRecorder
 from radt.trajectory import Verdict
 
 VERSION = 3
-OLDER = (2,)  # without seals and an end
 MOST_STEPS = 200_000
 MOST_BYTES = 1 << 26  # of one line that is read
 SEALED = re.compile(rb'(.*), "seal": "([0-9a-f]{32})"\}\n', re.DOTALL)
@@ -60,7 +58,6 @@ class Trace:
         self._recorder.see(rewards)
 
     def close(self) -> None:
-        """Write the trials that are left and close the file."""
         if self._recorder is not None:
             for slot in range(self._recorder.agent.slots):
                 self._finish(self._recorder, slot)
@@ -132,7 +129,6 @@ class TracedTrial:
     steps: int
     offset: int
     size: int  # bytes
-    is_sealed: bool
 
 
 @dataclass(frozen=True)
@@ -154,32 +150,30 @@ def read_contents(path: Path) -> Contents:
         line = file.readline(MOST_BYTES)
         first = _parsed(path, line)
         version = first.get("radt_trace") if isinstance(first, dict) else None
-        if version not in (VERSION, *OLDER):
+        if version != VERSION:
             raise TraceError(
                 f"{path.name} is no trace of format {VERSION}; write one with `radt evaluate "
                 "--trace`"
             )
-        sealed = version == VERSION
-        places, cut, offset = {}, UNFINISHED if sealed else None, 0
+        places, cut, offset = dict[tuple[int, int], TracedTrial](), UNFINISHED, 0
         while line.endswith(b"\n"):
-            _check_seal(path, line, offset, sealed)
+            _check_seal(path, line, offset)
             if match := START.match(line):
                 task, trial, steps = (int(match[group]) for group in (1, 2, 4))
-                place = TracedTrial(task, trial, float(match[3]), steps, offset, len(line), sealed)
+                place = TracedTrial(task, trial, float(match[3]), steps, offset, len(line))
                 places[task, trial] = place
-            elif line.startswith((b'{"cut": ', b'{"end": ')):
-                said = _parsed(path, line)
-                cut = said.get("cut") or said.get("end")
+            elif line.startswith(b'{"end": '):
+                cut = _parsed(path, line)["end"]
             offset += len(line)
-            line = file.readline()
+            line = file.readline(MOST_BYTES)
     tasks = tuple(dict.fromkeys(task for task, _ in places))
     return Contents(str(first.get("env")), str(first.get("method")), tasks, places, cut)
 
 
-def _check_seal(path: Path, line: bytes, offset: int, expected: bool) -> None:
-    """Refuse a line that is not as it was written, or not where; older ones carry no seal."""
+def _check_seal(path: Path, line: bytes, offset: int) -> None:
+    """Refuse a line that is not as it was written, or not where."""
     found = SEALED.fullmatch(line)
-    if (found is None and expected) or (found and line_seal(offset, found[1]) != found[2].decode()):
+    if found is None or line_seal(offset, found[1]) != found[2].decode():
         raise TraceError(
             f"{path.name} was damaged or edited (at byte {offset}); write it again with `radt "
             "evaluate --trace`"
@@ -193,10 +187,10 @@ def read_trial(path: Path, place: TracedTrial) -> dict[str, Any]:
     with path.open("rb") as file:
         file.seek(place.offset)
         line = file.read(place.size)
-    _check_seal(path, line, place.offset, place.is_sealed)
+    _check_seal(path, line, place.offset)
     told = dict(_parsed(path, line))
-    told.pop("seal", None)
-    return translated(told, ("probabilities",))
+    del told["seal"]
+    return told
 
 
 def _parsed(path: Path, line: bytes) -> Any:

@@ -15,6 +15,7 @@ from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
 from radt.methods.method import LearnOnline
 from radt.methods.training_index import told
+from radt.model.encoders import fit_encoders
 from radt.runs.belonging import check_dataset
 from radt.runs.encode import load_encoder
 from radt.runs.evaluate import validate
@@ -38,6 +39,7 @@ def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
     with run.group.rank_zero_first():
         keep_threads(run)
     method = build_for(run)
+    fit_encoders(method.networks["policy"], chosen)
     if "encoder" in method.networks:
         load_encoder(method.networks["encoder"], config)
     with closing(run.tracker()) as tracker:
@@ -103,6 +105,7 @@ def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker)
     """Train the Decision Transformer whose hidden states become the method's keys."""
     config, teacher = run.config, _embedder_trainer(run, method)
     teacher.prepare(dataset)
+    fit_encoders(teacher.policy, dataset)
     short = replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
     file = run.out / EMBEDDER_STATE
     learn(teacher, short, config.seed, file, tracker, phase="embedder", group=run.group)
@@ -110,7 +113,6 @@ def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker)
 
 
 def _embedder_trainer(run: Run, method: Method) -> DT:
-    """Build the Decision Transformer that is trained and copied into the embedder."""
     options = DTOptions(run.config.embedder.model, method.context.input_steps)
     teacher = DT(method.spaces, options, run.config.seed)
     to_device(teacher, run.device)
