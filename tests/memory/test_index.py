@@ -83,6 +83,7 @@ def test_flat_equals_its_numpy_twin_exactly(search, short: int) -> None:
         patch.setattr(exact, "SHORT", short)
         patch.setattr(exact, "BLOCK", 16)
         patch.setattr(exact, "GROUP", 2)
+        patch.setattr(exact, "MANY", 4)
         flat = contract.filled(FlatIndex, keys, partition)
         twin = contract.filled(NumpyIndex, keys, partition)
         for part in (None, asked):
@@ -98,6 +99,7 @@ def test_what_is_asked_again_finds_what_has_come_and_gone_since(seed: int, k: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "SHORT", 2)
         patch.setattr(exact, "BLOCK", 4)
+        patch.setattr(exact, "MANY", 2)
         for _ in range(25):
             new = torch.from_numpy(rng.integers(6, size=rng.integers(1, 6)))
             partition = torch.from_numpy(rng.integers(2, size=len(new)))

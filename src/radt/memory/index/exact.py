@@ -2,7 +2,8 @@
 
 The product is in single precision. Rounding can move a cosine by no more than a known margin, so a
 key that is farther than this behind the k-th best cannot be among the k best. The few others are
-compared in double precision: the answer is the same, bit for bit, as if all had been.
+compared in double precision: the answer is the same, bit for bit, as if all had been. Of equal keys
+the newest come first, so that of thousands, as a fixed start makes them, only k are compared.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from radt.memory.growing import GrowingTensor
 from radt.memory.index.protocol import INDEXES, check_known, check_new, check_queries
@@ -27,6 +29,7 @@ SHORT = 256  # rows of a partition that are compared at once with those of other
 GROUP = 32  # cosines of which only the largest counts when the k-th is estimated
 LOWEST = -2.0  # below every cosine, but above the -inf of a removed key
 AT_ONCE = 1 << 21  # numbers of keys that are held in double precision
+MANY = 1024  # candidates of a query among which equal keys are looked for
 
 Rows = Tensor | slice  # of a table; a tensor [n] is in rising order
 
@@ -51,6 +54,7 @@ class KeyTable:
         self._living = GrowingTensor(empty.bool())
         self._ids = GrowingTensor(empty.long())
         self._partition = GrowingTensor(empty.long())
+        self._hash = GrowingTensor(empty.long())
         self._members: dict[int, GrowingTensor] = {}
         self.size = 0  # rows, removed ones included
         self.removed = 0  # rows that are still there, but count no more
@@ -61,7 +65,7 @@ class KeyTable:
     @property
     def nbytes(self) -> int:
         """The bytes of all rows; room that is kept for more is not counted."""
-        columns = (self._keys, self._length, self._living, self._ids, self._partition)
+        columns = (self._keys, self._length, self._living, self._ids, self._partition, self._hash)
         return sum(column.rows.nbytes for column in (*columns, *self._members.values()))
 
     def add(self, keys: Tensor, partition: Tensor, ids: Tensor | None = None) -> None:
@@ -80,6 +84,7 @@ class KeyTable:
         self._length.append(length)
         self._ids.append(ids)
         self._partition.append(partition)
+        self._hash.append(hashes(keys))
         self._living.append(torch.ones(len(ids), dtype=torch.bool))
         order = torch.sort(partition.to(self.device), stable=True)
         numbers, counts = torch.unique_consecutive(order.values, return_counts=True)
@@ -130,6 +135,10 @@ class KeyTable:
         """Return keys scaled to length 1 in single precision, [n, d]."""
         keys, length = self.scaled(rows)
         return (keys.double() / length[:, None]).float()
+
+    def hashes(self, rows: Tensor) -> Tensor:
+        """Return a number for each row [n] that equal keys share."""
+        return self._hash.rows[rows]
 
     def ids(self, rows: Tensor) -> Tensor:
         """Return the ids of rows, of any shape; -1 stays."""
@@ -225,7 +234,7 @@ INDEXES.register("numpy", FlatIndex)  # as older configs call a search that find
 def best_of(table: KeyTable, directions: Tensor, k: int, rows: Rows) -> tuple[Tensor, Tensor]:
     """Find the k best of some rows for unit vectors [B, d]: relevance and ids, both [B, k]."""
     found = [
-        rerank(table, part, candidates(table, part, k, rows), k)
+        rerank(table, part, without_older_twins(table, candidates(table, part, k, rows), k), k)
         for part in directions.split(QUERIES)
     ]
     return torch.cat([scores for scores, _ in found]), torch.cat([ids for _, ids in found])
@@ -297,6 +306,31 @@ def _side_by_side(rows: Tensor, count: Tensor) -> Tensor:
     most = torch.arange(int(count.max()), device=rows.device)
     padded = rows.new_full((len(count), len(most)), -1)
     return padded.masked_scatter_(most < count[:, None], rows)
+
+
+def hashes(keys: Tensor) -> Tensor:
+    """Hash the bits of keys [n, d] in single precision to 64 bits, [n]."""
+    generator = torch.Generator().manual_seed(0)
+    factors = torch.randint(-(1 << 63), (1 << 63) - 1, (keys.shape[1],), generator=generator)
+    return (keys.contiguous().view(torch.int32) * factors.to(keys.device)).sum(1)
+
+
+def without_older_twins(table: KeyTable, rows: Tensor, k: int) -> Tensor:
+    """Leave out of candidates [B, n], -1 for none, most that k newer ones with equal keys beat."""
+    if rows.shape[1] <= MANY:
+        return rows
+    kept = [_newest_twins(own, table.hashes(own), k) for own in (row[row >= 0] for row in rows)]
+    return pad_sequence(kept, batch_first=True, padding_value=-1)
+
+
+def _newest_twins(rows: Tensor, hashed: Tensor, k: int) -> Tensor:
+    while len(rows) > MANY:
+        twins = hashed == hashed[len(hashed) // 2]  # most likely of the largest group
+        older = twins & (twins.sum() - twins.cumsum(0) >= k)
+        if not bool(older.any()):
+            break
+        rows, hashed = rows[~older], hashed[~older]
+    return rows
 
 
 def margin(width: int) -> float:
