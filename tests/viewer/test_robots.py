@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -73,4 +74,4 @@ def test_a_live_robot_acts_and_remembers(page: Page) -> None:
     expect(page.locator("tr.chosen")).not_to_have_count(0)
     page.keyboard.press(" ")
     assert is_drawn(page, "#grid")
-    expect(page.locator("#decision-says")).to_have_text("earns 0")
+    expect(page.locator("#decision-says")).to_have_text(re.compile("^earns [01]$"))
