@@ -7,7 +7,9 @@ from functools import cached_property
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
+
+from radt.model.linear import Linear, linear
 
 KeysValues = tuple[Tensor, Tensor]  # both [B, heads, M, width / heads]
 
@@ -83,8 +85,8 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.qkv = nn.Linear(width, 3 * width)
-        self.project = nn.Linear(width, width)
+        self.qkv = Linear(width, 3 * width)
+        self.project = Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Let each token look at itself and at those before it, or where mask [B, L, L] is True."""
@@ -124,9 +126,9 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.query = nn.Linear(width, width)
-        self.key_value = nn.Linear(width, 2 * width)
-        self.project = nn.Linear(width, width)
+        self.query = Linear(width, width)
+        self.key_value = Linear(width, 2 * width)
+        self.project = Linear(width, width)
 
     def read(self, context: Tensor) -> KeysValues:
         """Make keys and values of context [B, M, width]; they do not depend on the query."""

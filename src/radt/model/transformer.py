@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from radt.model.attention import CrossAttention, KeysValues, KeyValueCache, Place, SelfAttention
+from radt.model.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Layer(nn.Module):
         self.cross_attention = CrossAttention(width, heads, dropout) if cross else None
         self.norm_feed = nn.LayerNorm(width)
         self.feed = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+            Linear(width, 4 * width), nn.GELU(approximate="tanh"), Linear(4 * width, width)
         )
         self.drop = nn.Dropout(dropout)
 
