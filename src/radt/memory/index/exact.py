@@ -25,6 +25,7 @@ from radt.memory.similarity import GRID, best_first, on_grid, unit, with_length
 MOST_REMOVED = 4  # one row in so many may be a removed one
 QUERIES = 128  # that are compared with a block of keys at once
 BLOCK = 1 << 15  # keys of a block: its products with the queries stay in the cache of a CPU
+ONE_ASKS = 8  # so many blocks are one where there is one query
 SHORT = 256  # rows of a partition that are compared at once with those of others
 GROUP = 32  # cosines of which only the largest counts when the k-th is estimated
 LOWEST = -2.0  # below every cosine, but above the -inf of a removed key
@@ -244,7 +245,8 @@ def candidates(table: KeyTable, directions: Tensor, k: int, rows: Rows) -> Tenso
     """Name all of some rows that may be among the k best, [B, n], rising; -1 stands for none."""
     largest = torch.full((k, len(directions)), -torch.inf, device=table.device)
     named = [torch.full((len(directions), 0), -1, device=table.device)]
-    for block in _blocks(rows) if len(directions) else ():
+    length = BLOCK * ONE_ASKS if len(directions) == 1 else BLOCK
+    for block in _blocks(rows, length) if len(directions) else ():
         cosine = _cosines(table, directions, block)  # [n, B]
         largest = torch.cat([largest, _large_ones(cosine, k)]).topk(k, 0).values
         reached = (largest[-1] - margin(table.width)).clamp_min(LOWEST)  # [B]
@@ -252,15 +254,15 @@ def candidates(table: KeyTable, directions: Tensor, k: int, rows: Rows) -> Tenso
     return torch.cat(named, 1)
 
 
-def _blocks(rows: Rows) -> Iterator[Rows]:
-    """Cut rows into blocks; rows without a gap are read where they lie, which copies no keys."""
+def _blocks(rows: Rows, length: int) -> Iterator[Rows]:
+    """Cut rows into blocks of a length; rows without a gap are read where they lie, which copies no keys."""
     if isinstance(rows, Tensor):
-        for part in rows.split(BLOCK):
+        for part in rows.split(length):
             start, stop = (int(part[0]), int(part[-1]) + 1) if len(part) else (0, 0)
             yield slice(start, stop) if stop - start == len(part) else part
         return
-    for start in range(rows.start, rows.stop, BLOCK):
-        yield slice(start, min(start + BLOCK, rows.stop))
+    for start in range(rows.start, rows.stop, length):
+        yield slice(start, min(start + length, rows.stop))
 
 
 def _cosines(table: KeyTable, directions: Tensor, block: Rows) -> Tensor:
