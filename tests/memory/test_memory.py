@@ -142,7 +142,7 @@ def test_only_chunks_above_the_floor_are_stored() -> None:
     lived = trials(TOY_REACH, 0, count=6)
     everything = new_memory()
     everything.write(lived)
-    earned = everything.store.all_chunks.rewards.sum(1)
+    earned = everything.contents().chunks.rewards.sum(1)
     floor = float(earned.sort().values[2])  # equal is not above
     memory = new_memory(store_above=floor)
     memory.write(lived)

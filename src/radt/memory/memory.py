@@ -347,7 +347,7 @@ class Memory:
 
         `place` gives entries the numbers they have here, or refuses them: then nothing is replaced.
         """
-        if not isinstance(self.store, RamStore):
+        if self.store.place != RamStore.place:
             raise MemoryFileError(
                 f"{path} would replace the memory in {self.store.place}; load it into an agent "
                 "that has a memory of its own"
