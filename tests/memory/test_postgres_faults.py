@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import Counter
@@ -15,14 +14,14 @@ from typing import Any
 import pytest
 import torch
 
-from radt.memory.identity import MemoryBusyError, StoreError
+from radt.memory.identity import StoreError
 from radt.memory.store import open_store
-from tests.memory import postgres_clients
 from tests.memory.conftest import Tally
-from tests.memory.faults import WHO, assert_true
+from tests.memory.faults import WHO
 from tests.memory.postgres import DATABASE, USER, TestServer, needs_server, place, running_server
 from tests.memory.stores import contents, some_trajectories, write
 from tests.memory.test_faults import start
+from tests.memory.test_fleet_faults import PATIENT, act, assert_written, lived, wait_for
 from tests.toys import TOY_GRID
 
 pytestmark = needs_server
@@ -233,47 +232,25 @@ def test_another_memory_in_its_place_is_noticed(tmp_path: Path, server: TestServ
                 use()
 
 
-def test_a_child_process_cannot_use_what_it_inherited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, parent = opened(tmp_path), os.getpid()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: parent + 1)
-        with pytest.raises(MemoryBusyError, match=f"opened by process {parent}"):
-            write(store, LIVED, WHO)
-    write(store, LIVED, WHO)
-    store.close()
-
-
 @pytest.mark.parametrize("restarts", RESTARTS)
 def test_two_writing_processes_and_restarts(
     restarts: int, tmp_path: Path, server: TestServer, tally: Tally
 ) -> None:
     count = 10 * restarts
-    jobs = [
-        start(postgres_clients.write_some, place(tmp_path), server.dsn(), client, count)
-        for client in (0, 1)
+    jobs: list[Any] = [
+        start(act, place(tmp_path), server.dsn(), client, count) for client in (0, 1)
     ]
-    told = [0, 0]
     for number in range(restarts):
-        for client, (receiver, _) in enumerate(jobs):
-            while told[client] < count and told[client] < 10 * number + 5:
-                assert receiver.poll(postgres_clients.PATIENT), "a client hangs"
-                told[client] = int(receiver.recv_bytes()) + 1
+        for receiver, _ in jobs:
+            wait_for(receiver, 10 * number + 5)
         server.restart(signal.SIGQUIT if number % 2 else signal.SIGINT)
-    for client, (receiver, process) in enumerate(jobs):
-        while told[client] < count:
-            assert receiver.poll(postgres_clients.PATIENT), "a client hangs"
-            told[client] = int(receiver.recv_bytes()) + 1
-        process.join(postgres_clients.PATIENT)
+    for receiver, process in jobs:
+        wait_for(receiver, count)
+        process.join(PATIENT)
         assert process.exitcode == 0
     with closing(open_store(place(tmp_path), WHO, writing=False)) as store:
         found = contents(store)
-    written = [postgres_clients.lived(client, n) for client in (0, 1) for n in range(count)]
-    steps = {one.episode: -(-len(one) // WHO.context_len) for one in written}
-    assert Counter(found.entries.age.tolist()) == steps  # each of them, and none twice
-    assert len(found.entries.episode.unique()) == 2 * count
-    assert_true(found)
+    assert_written(found, [lived(client, n) for client in (0, 1) for n in range(count)])
     tally(
         {
             "writing processes": len(jobs),
