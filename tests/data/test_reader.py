@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
@@ -368,22 +367,3 @@ def test_sampling_works_under_a_memory_cap_smaller_than_the_data(tmp_path: Path)
         rows, start = random_windows(ram, rng, 16)
         expected += float(ram.windows(rows, start, 20).states.double().sum())
     assert float(total) == expected
-
-
-def test_windows_from_ram_are_fast(tmp_path: Path, rng: np.random.Generator) -> None:
-    """64 windows of 100 steps take some 0.3 ms; the bound leaves room for a busy machine."""
-    spaces = TaskSpaces(
-        StateSpace("discrete", (2,), (10, 10)), ActionSpace("discrete", 5), 100, 100.0
-    )
-    states = rng.integers(0, 10, (1_000_000, 2), dtype=np.uint8)
-    actions = rng.integers(0, 5, 1_000_000, dtype=np.uint8)
-    history = History(0, states, actions, np.ones(1_000_000), np.full(10_000, 100))
-    write_manifest(tmp_path, manifest_of([write_history(tmp_path, history, spaces)], spaces))
-    dataset = Dataset.open(tmp_path, in_memory=True)
-    times = []
-    for _ in range(50):
-        rows, start = random_windows(dataset, rng, 64)
-        began = time.perf_counter()
-        dataset.windows(rows, start, 100)
-        times.append(time.perf_counter() - began)
-    assert np.median(times) < 3e-3

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from radt.memory.demonstrations import SourceError, from_dataset, from_npz, write_npz
-from radt.memory.folder.verify import verify
 from radt.memory.identity import (
     MOST_TASKS,
     BadTrajectoryError,
@@ -266,15 +265,3 @@ def test_spaces_without_a_horizon_of_one_still_hold_a_step() -> None:
     check_trajectories([step], spaces)
     with pytest.raises(BadTrajectoryError):
         check_trajectories([replace(step, states=np.zeros((1, 2)))], spaces)
-
-
-def test_refused_imports_leave_a_sound_memory(tmp_path: Path) -> None:
-    place = new_place("folder", "toy-grid", tmp_path)
-    with closing(place.memory) as memory:
-        memory.write(GOOD["toy-grid"])
-        for bad in BATTERY[:10]:
-            with pytest.raises(BadTrajectoryError):
-                memory.write([bad.change(GOOD["toy-grid"][0])])
-    assert verify(tmp_path / "toy-grid").is_sound
-    with pytest.raises(MemoryMismatchError):
-        open_store(tmp_path / "toy-grid", replace(memory.identity(), key_width=3))
