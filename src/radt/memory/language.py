@@ -21,11 +21,16 @@ import torch
 from torch import Tensor
 
 from radt.data.store import home
-from radt.memory.embed import EMBEDDERS, EmbedderEntry, IncrementalEmbedder
+from radt.memory.embed import (
+    EMBEDDERS,
+    EmbedderEntry,
+    IncrementalEmbedder,
+    QueryTokens,
+    TokenPool,
+)
 from radt.memory.embedding_cache import EmbeddingCache, content_hash
 from radt.memory.hopfield import FrozenHopfield, Numbers, Similarity, TokenTable
 from radt.memory.language_model import MINILM, LanguageModel
-from radt.memory.query_tokens import QueryTokens, TokenPool
 from radt.model.tokens import Tokenisation, binned
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
