@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -184,23 +183,6 @@ def test_a_writer_that_holds_the_others_up_is_waited_for_but_not_for_ever(
         says = r"statement timeout \(QueryCanceled, 57014\)"
         with hurried(store, answer=0.5), pytest.raises(StoreError, match=says):
             store.server.run(lambda session: session.execute("SELECT pg_sleep(9)"))
-
-
-def test_what_does_not_pass_is_not_tried_again(
-    tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it waits"))
-    server.admin("DROP DATABASE IF EXISTS bare", "CREATE DATABASE bare")
-    for dsn, says in (
-        (server.dsn(password="wrong"), "refuses: it refuses the user or the password"),
-        (server.dsn(user="nobody_here"), "it refuses the user or the password"),
-        (server.dsn(database="not_there"), "it has no such user or database"),
-        (server.dsn(database="bare"), "permission denied.*42501.*run CREATE EXTENSION vector"),
-        (f"{server.dsn()}?sslmode=require", "does not agree on encryption"),
-    ):
-        monkeypatch.setenv("RADT_MEMORY_DSN", dsn)
-        with pytest.raises(StoreError, match=says):
-            opened(tmp_path)
 
 
 def test_an_old_server_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
