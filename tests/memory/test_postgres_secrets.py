@@ -29,7 +29,6 @@ from tests.memory.postgres import (
     PASSWORD,
     USER,
     TestServer,
-    free_port,
     needs_server,
     place,
     running_server,
@@ -58,10 +57,6 @@ def told_by(error: BaseException) -> list[str]:
     assert error.__cause__ is None
     assert error.__context__ is None
     return [str(error), repr(error), *traceback.format_exception(error)]
-
-
-def unreachable(server: TestServer) -> str:
-    return server.dsn().replace(str(server.port), str(free_port()))
 
 
 def bare(server: TestServer) -> str:
