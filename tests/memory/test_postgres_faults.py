@@ -38,11 +38,11 @@ def server() -> Iterator[TestServer]:
 
 def opened(folder: Path, **seconds: float) -> Any:
     """Open a memory as a client with some patience."""
-    from radt.memory.postgres.server import Patience, read_address
+    from radt.memory.postgres.server import Patience
     from radt.memory.postgres.store import PostgresStore
 
     name = place(folder).removeprefix("postgres:")
-    return PostgresStore(name, WHO, True, read_address(), Patience(**seconds))
+    return PostgresStore(name, WHO, True, Patience(**seconds))
 
 
 @contextmanager
