@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import multiprocessing
 import os
 import subprocess
@@ -231,16 +230,6 @@ def test_ram_is_used_only_if_half_of_what_is_free_is_enough(
         assert Dataset.open(tmp_path).in_memory is in_memory
 
 
-def test_few_files_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = lru_cache(maxsize=2)(store._opened.__wrapped__)
-    monkeypatch.setattr(store, "_opened", few)
-    write_dataset(tmp_path, tasks=range(6))
-    disk, ram = (Dataset.open(tmp_path, in_memory=mode) for mode in (False, True))
-    rows = np.arange(len(disk))
-    assert_same(disk.windows(rows, rows * 0, 9), ram.windows(rows, rows * 0, 9))
-    assert few.cache_info().currsize == 2
-
-
 def test_threads_may_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_opened", lru_cache(maxsize=1)(store._opened.__wrapped__))
     write_dataset(tmp_path)
@@ -287,14 +276,6 @@ def test_every_worker_opens_its_own_handles(tmp_path: Path, method: str, workers
         assert states == expected.states.tolist()
         assert opened == len({int(dataset.episodes.task[row]) for row in (0, 3)})
         assert_same(dataset.windows([0, 3], [0, 0], 9), expected)
-
-
-@MODES
-def test_a_dataset_can_be_copied(tmp_path: Path, in_memory: bool) -> None:
-    write_dataset(tmp_path)
-    dataset = Dataset.open(tmp_path, in_memory=in_memory)
-    twin = copy.deepcopy(dataset)
-    assert_same(twin.windows([0], [0], 9), dataset.windows([0], [0], 9))
 
 
 def test_a_relative_folder_survives_a_change_of_folder(
