@@ -5,6 +5,7 @@ The name is all that is ever written down; the address and the password come fro
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +54,11 @@ def verify_server(name: str) -> Findings:
 def _client() -> Any:
     """Import what talks to a server, or say how to get its libraries."""
     try:
-        from radt.memory.postgres import store
+        return importlib.import_module("radt.memory.postgres.store")
     except ModuleNotFoundError as error:
         raise StoreError(
             f"a memory on a server needs {error.name}: pip install 'radt[server]'"
         ) from error
-    return store
 
 
 STORES.register("postgres", open_postgres)
