@@ -140,12 +140,12 @@ def test_a_new_task_empties_only_its_slots() -> None:
     memory = agent.memory
     assert memory is not None
     others = memory.entries.task != 1
-    keys, chunks = memory.keys[others].clone(), memory.store.all_chunks.rows(others)
+    keys, chunks = memory.keys[others].clone(), memory.contents().chunks.rows(others)
     trial = agent.trials.trial.copy()
     agent.start_task([1])
     assert not (memory.entries.task == 1).any()
     assert torch.equal(memory.keys, keys)
-    assert torch.equal(memory.store.all_chunks.states, chunks.states)
+    assert torch.equal(memory.contents().chunks.states, chunks.states)
     trial[1] = 0
     np.testing.assert_array_equal(agent.trials.trial, trial)
     agent.start_task()
@@ -611,4 +611,4 @@ def test_dark_room_in_every_mode_stores_the_same() -> None:
         stored.append(agent.memory)
     for other in stored[1:]:
         assert torch.equal(other.keys, stored[0].keys)
-        assert torch.equal(other.store.all_chunks.actions, stored[0].store.all_chunks.actions)
+        assert torch.equal(other.contents().chunks.actions, stored[0].contents().chunks.actions)

@@ -108,7 +108,7 @@ def test_a_language_model_is_counted_each_time(
     cost = measure_cost(method)
     assert cost.frozen_parameters == embedder.model.parameters > 1000
     assert cost.parameters == count_parameters(method)
-    assert embedder.counts.computed == 0  # what is made up does not get into the cache
+    assert embedder.cache.counts.computed == 0  # what is made up does not get into the cache
     embedder(contract.prefixes(TOY_GRID.spaces))  # nor does the cache change the count
     assert flops_per_decision(method) == cost.flops_per_decision
     dt = build_method("dt", TOY_GRID.spaces)

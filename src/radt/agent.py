@@ -30,7 +30,7 @@ from radt.memory.identity import (
     refuse_other,
 )
 from radt.memory.memory import Memory
-from radt.memory.saved_tasks import SavedTasks, by_task
+from radt.memory.memory_file import SavedTasks, by_task
 from radt.memory.store import NewEntries
 from radt.methods.back_off import exploring, packed, unpacked
 from radt.methods.method import Method, SavesState, UsesSharedMemory, check_size, head_of

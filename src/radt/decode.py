@@ -117,9 +117,7 @@ def _decode_plain(kind: Any, value: Any, where: str) -> Any:
         if not -sys.float_info.max <= value <= sys.float_info.max:
             raise _wrong("a finite number", value, where)
         return float(value)
-    if isinstance(value, bool) and kind is not bool:
-        raise _wrong(kind.__name__, value, where)
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise _wrong(kind.__name__, value, where)
     return value
 

@@ -52,15 +52,12 @@ class Loaded:
         tasks: Sequence[int] | None = None,
         memory: Memory | str | Path | None = None,
         demonstrations: Sequence[Trajectory] = (),
-        keys: Sequence[int] | None = None,
     ) -> Agent:
         """Put the method to work in one environment, or in `slots` of them side by side.
 
         Memories are empty, or the one that is given: it stays when the agent goes (see `Agent`).
-        `demonstrations` are written to it first, each for the slot of its `task`. `keys` is an
-        older name of `tasks`.
+        `demonstrations` are written to it first, each for the slot of its `task`.
         """
-        tasks = keys if tasks is None else tasks
         if demonstrations:
             self._refuse_unseen(demonstrations, checked_tasks(tasks, slots or 1))
             memory = memory if isinstance(memory, Memory) else self.memory(memory or "ram:")

@@ -117,7 +117,7 @@ def test_a_memory_is_read_and_verified(tmp_path: Path) -> None:
     loaded = radt.load(radt.shipped("dark-room-10x10"))
     with loaded.memory(tmp_path / "memory") as memory:
         assert len(memory) == EXPECTED["memory"]["entries"]
-        agent = loaded.agent(memory=memory, keys=[85])
+        agent = loaded.agent(memory=memory, tasks=[85])
         agent.start_task()
         assert returns_of(agent, 1)[0] > 80
 

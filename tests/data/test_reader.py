@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import copy
 import multiprocessing
 import os
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
@@ -232,16 +230,6 @@ def test_ram_is_used_only_if_half_of_what_is_free_is_enough(
         assert Dataset.open(tmp_path).in_memory is in_memory
 
 
-def test_few_files_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = lru_cache(maxsize=2)(store._opened.__wrapped__)
-    monkeypatch.setattr(store, "_opened", few)
-    write_dataset(tmp_path, tasks=range(6))
-    disk, ram = (Dataset.open(tmp_path, in_memory=mode) for mode in (False, True))
-    rows = np.arange(len(disk))
-    assert_same(disk.windows(rows, rows * 0, 9), ram.windows(rows, rows * 0, 9))
-    assert few.cache_info().currsize == 2
-
-
 def test_threads_may_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_opened", lru_cache(maxsize=1)(store._opened.__wrapped__))
     write_dataset(tmp_path)
@@ -288,14 +276,6 @@ def test_every_worker_opens_its_own_handles(tmp_path: Path, method: str, workers
         assert states == expected.states.tolist()
         assert opened == len({int(dataset.episodes.task[row]) for row in (0, 3)})
         assert_same(dataset.windows([0, 3], [0, 0], 9), expected)
-
-
-@MODES
-def test_a_dataset_can_be_copied(tmp_path: Path, in_memory: bool) -> None:
-    write_dataset(tmp_path)
-    dataset = Dataset.open(tmp_path, in_memory=in_memory)
-    twin = copy.deepcopy(dataset)
-    assert_same(twin.windows([0], [0], 9), dataset.windows([0], [0], 9))
 
 
 def test_a_relative_folder_survives_a_change_of_folder(
@@ -368,22 +348,3 @@ def test_sampling_works_under_a_memory_cap_smaller_than_the_data(tmp_path: Path)
         rows, start = random_windows(ram, rng, 16)
         expected += float(ram.windows(rows, start, 20).states.double().sum())
     assert float(total) == expected
-
-
-def test_windows_from_ram_are_fast(tmp_path: Path, rng: np.random.Generator) -> None:
-    """64 windows of 100 steps take some 0.3 ms; the bound leaves room for a busy machine."""
-    spaces = TaskSpaces(
-        StateSpace("discrete", (2,), (10, 10)), ActionSpace("discrete", 5), 100, 100.0
-    )
-    states = rng.integers(0, 10, (1_000_000, 2), dtype=np.uint8)
-    actions = rng.integers(0, 5, 1_000_000, dtype=np.uint8)
-    history = History(0, states, actions, np.ones(1_000_000), np.full(10_000, 100))
-    write_manifest(tmp_path, manifest_of([write_history(tmp_path, history, spaces)], spaces))
-    dataset = Dataset.open(tmp_path, in_memory=True)
-    times = []
-    for _ in range(50):
-        rows, start = random_windows(dataset, rng, 64)
-        began = time.perf_counter()
-        dataset.windows(rows, start, 100)
-        times.append(time.perf_counter() - began)
-    assert np.median(times) < 3e-3

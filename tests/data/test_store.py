@@ -239,15 +239,6 @@ def test_only_the_chosen_tasks_files_are_needed(tmp_path: Path) -> None:
         Dataset.open(tmp_path)
 
 
-def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
-    write_dataset(tmp_path)
-    whole = (tmp_path / TASK).read_bytes()
-    for size in np.linspace(0, len(whole) - 1, 20).astype(int):
-        (tmp_path / TASK).write_bytes(whole[:size])
-        with pytest.raises(DataError, match=TASK):
-            Dataset.open(tmp_path)
-
-
 def test_a_changed_byte_is_refused_wherever_it_is(tmp_path: Path, rng: np.random.Generator) -> None:
     write_dataset(tmp_path)
     whole = (tmp_path / TASK).read_bytes()

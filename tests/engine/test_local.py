@@ -38,7 +38,7 @@ def test_one_worker_is_this_process(tmp_path: Path) -> None:
 def test_who_stops_listening_stops_the_workers(tmp_path: Path) -> None:
     told = LocalEngine(2).map(count_up, [Task(10_000, tmp_path), Task(20_000, tmp_path)])
     next(told)
-    assert len(multiprocessing.active_children()) == 3  # two workers, and who passes news on
+    assert len(multiprocessing.active_children()) == 2
     told.close()  # type: ignore[attr-defined]
     assert not multiprocessing.active_children()
 
@@ -72,7 +72,7 @@ def test_no_process_outlives_its_parent(how: signal.Signals, busy: int, tmp_path
         assert parent.stdout is not None
         workers = {int(parent.stdout.readline()) for _ in range(2)}
         children = psutil.Process(parent.pid).children()
-        assert workers < {child.pid for child in children}
+        assert workers <= {child.pid for child in children}
         parent.send_signal(how)
         _, alive = psutil.wait_procs(children, timeout=120)
     assert not [process for process in alive if still_runs(process)]

@@ -40,17 +40,6 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
         pass
 
 
-def test_an_address_off_this_machine_is_refused_before_anything_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ValueError, match="no token for it"), open_engine("ray", "10.0.0.5:6379"):
-        pass
-
-
 def test_processes_that_start_take_over_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in SECRETS:
         monkeypatch.setenv(name, SECRET)

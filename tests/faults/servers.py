@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from radt.errors import RadtError
-from radt.memory.postgres.server import Connection, Patience, read_address
+from radt.memory.postgres.server import Connection, Patience
 from radt.memory.postgres.store import PostgresStore, look_through
 from tests.faults.battery import Case, judged
 from tests.faults.damage import hashed
@@ -105,7 +105,7 @@ CHANGES: Mapping[str, Changed] = {
 
 
 def opened(place: str, writing: bool = False) -> PostgresStore:
-    return PostgresStore(place.removeprefix("postgres:"), WHO, writing, read_address(), PATIENT)
+    return PostgresStore(place.removeprefix("postgres:"), WHO, writing, PATIENT)
 
 
 def filled(place: str, writes: int = WRITES) -> PostgresStore:

@@ -16,6 +16,7 @@ from radt.memory.identity import Identity
 from radt.memory.store import NewEntries, Store, cut_trials, open_store
 from radt.spaces import TaskSpaces
 from radt.trajectory import Trajectory
+from tests.contracts.store import assert_same_steps
 from tests.memory import postgres
 from tests.toys import TOY_GRID, histories
 
@@ -82,3 +83,11 @@ def contents(store: Store) -> NewEntries:
     """Read everything."""
     chunks = store.chunks(torch.arange(len(store.entries))[:, None])
     return NewEntries(store.entries, store.keys, chunks)
+
+
+def assert_same(one: NewEntries, other: NewEntries) -> None:
+    """Two memories hold the same."""
+    for name in one.entries.__dataclass_fields__:
+        assert torch.equal(getattr(one.entries, name), getattr(other.entries, name)), name
+    assert torch.equal(one.keys, other.keys)
+    assert_same_steps(one.chunks, other.chunks)

@@ -116,15 +116,6 @@ def test_deduplication_equals_a_loop(seed: int, count: int, order: DedupOrder) -
         assert kept.tolist() == naive_dedup(keys, entries, threshold, order)
 
 
-def test_deduplication_never_drops_the_own_episode_or_another_task() -> None:
-    keys = torch.ones(6, 3)
-    zero = torch.zeros(6, dtype=torch.int64)
-    entries = Entries(zero, zero, zero, zero, zero, zero + 1, torch.zeros(6))
-    assert deduplicate(keys, entries, 0.5).all()  # one episode
-    other_tasks = random_entries(np.random.default_rng(0), 6, tasks=100, episodes=100)
-    assert deduplicate(keys, other_tasks, 0.5).all()
-
-
 @pytest.mark.parametrize(("order", "kept"), [("return", 2), ("chronological", 0)])
 def test_the_order_says_which_duplicate_stays(order: DedupOrder, kept: int) -> None:
     numbers = torch.arange(3)
@@ -133,22 +124,3 @@ def test_the_order_says_which_duplicate_stays(order: DedupOrder, kept: int) -> N
     entries = Entries(zero, numbers, numbers, zero, zero, zero + 1, returns)
     found = deduplicate(torch.ones(3, 2), entries, 0.98, order)
     assert found.tolist() == [i == kept for i in range(3)]
-
-
-def test_a_dropped_entry_drops_no_other() -> None:
-    angles = torch.tensor([0.0, 0.3, 0.6])  # each close to the next, the ends not to each other
-    keys = torch.stack([angles.cos(), angles.sin()], dim=1)
-    numbers = torch.arange(3)
-    zero = torch.zeros_like(numbers)
-    entries = Entries(zero, numbers, numbers, zero, zero, zero + 1, torch.zeros(3))
-    assert deduplicate(keys, entries, 0.9).tolist() == [True, False, True]
-
-
-def test_deduplication_does_not_depend_on_what_else_is_there() -> None:
-    rng = np.random.default_rng(0)
-    keys = torch.from_numpy(rng.integers(-2, 3, (60, 2)).astype(np.float32))
-    entries = random_entries(rng, 60)
-    together = deduplicate(keys, entries, 0.9)
-    for task in range(3):
-        own = entries.task == task
-        assert torch.equal(deduplicate(keys[own], entries.rows(own), 0.9), together[own])

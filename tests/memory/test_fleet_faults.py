@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from radt.memory.store import open_store
+from radt.memory.store import NewEntries, open_store
 from radt.trajectory import Trajectory
 from tests.memory import postgres
 from tests.memory.conftest import Tally
@@ -61,6 +62,14 @@ def wait_for(receiver: Connection, number: int) -> int:
     return told
 
 
+def assert_written(found: NewEntries, written: Sequence[Trajectory]) -> None:
+    """A memory holds what was written, each of them once."""
+    steps = {one.episode: -(-len(one) // WHO.context_len) for one in written}
+    assert Counter(found.entries.age.tolist()) == steps
+    assert len(found.entries.episode.unique()) == len(written)
+    assert_true(found)
+
+
 @pytest.mark.parametrize("count", WRITES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_members_are_killed(kind: str, count: int, tmp_path: Path, tally: Tally) -> None:
@@ -87,10 +96,7 @@ def test_members_are_killed(kind: str, count: int, tmp_path: Path, tally: Tally)
     for member, numbers in enumerate(there):  # the last may be whole before it is acknowledged
         assert numbers in (list(range(least[member])), list(range(least[member] + 1)))
     written = [lived(member, number) for member, numbers in enumerate(there) for number in numbers]
-    steps = {one.episode: -(-len(one) // WHO.context_len) for one in written}
-    assert Counter(found.entries.age.tolist()) == steps  # each of them, and none twice
-    assert len(found.entries.episode.unique()) == len(written)
-    assert_true(found)
+    assert_written(found, written)
     tally(
         {
             "members": MEMBERS,

@@ -132,7 +132,7 @@ def test_cached_equals_computed(home: Path) -> None:
     assert list((home / "embeddings" / one.fingerprint).iterdir())
     two = tiny_embedder(GRID, cache_most=1000)
     assert torch.equal(two(batch), vectors)
-    assert (two.counts.hits, two.counts.computed) == (contract.ROWS, 0)
+    assert (two.cache.counts.hits, two.cache.counts.computed) == (contract.ROWS, 0)
 
 
 def test_the_same_prefix_at_another_time_is_embedded_once() -> None:
@@ -140,7 +140,7 @@ def test_the_same_prefix_at_another_time_is_embedded_once() -> None:
     later = replace(batch, timesteps=batch.timesteps + 1)
     embedder = tiny_embedder(GRID, cache_most=1000)
     assert torch.equal(embedder(batch), embedder(later))
-    assert embedder.counts.computed == contract.ROWS
+    assert embedder.cache.counts.computed == contract.ROWS
 
 
 def test_dropped_states_are_never_cached() -> None:
@@ -190,7 +190,7 @@ def test_uncached_computes_the_same_and_leaves_no_trace() -> None:
         contract.assert_close(embedder(batch), vectors)
         assert embedder.tables is not tables
     assert embedder.tables is tables
-    assert (embedder.counts.hits, embedder.counts.computed) == (0, contract.ROWS)
+    assert (embedder.cache.counts.hits, embedder.cache.counts.computed) == (0, contract.ROWS)
 
 
 def test_the_projection_follows_the_run_unless_it_has_a_seed_of_its_own() -> None:

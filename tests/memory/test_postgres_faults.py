@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -15,14 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from radt.memory.identity import MemoryBusyError, StoreError
+from radt.memory.identity import StoreError
 from radt.memory.store import open_store
-from tests.memory import postgres_clients
 from tests.memory.conftest import Tally
-from tests.memory.faults import WHO, assert_true
+from tests.memory.faults import WHO
 from tests.memory.postgres import DATABASE, USER, TestServer, needs_server, place, running_server
 from tests.memory.stores import contents, some_trajectories, write
 from tests.memory.test_faults import start
+from tests.memory.test_fleet_faults import PATIENT, act, assert_written, lived, wait_for
 from tests.toys import TOY_GRID
 
 pytestmark = needs_server
@@ -40,11 +38,11 @@ def server() -> Iterator[TestServer]:
 
 def opened(folder: Path, **seconds: float) -> Any:
     """Open a memory as a client with some patience."""
-    from radt.memory.postgres.server import Patience, read_address
+    from radt.memory.postgres.server import Patience
     from radt.memory.postgres.store import PostgresStore
 
     name = place(folder).removeprefix("postgres:")
-    return PostgresStore(name, WHO, True, read_address(), Patience(**seconds))
+    return PostgresStore(name, WHO, True, Patience(**seconds))
 
 
 @contextmanager
@@ -187,23 +185,6 @@ def test_a_writer_that_holds_the_others_up_is_waited_for_but_not_for_ever(
             store.server.run(lambda session: session.execute("SELECT pg_sleep(9)"))
 
 
-def test_what_does_not_pass_is_not_tried_again(
-    tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it waits"))
-    server.admin("DROP DATABASE IF EXISTS bare", "CREATE DATABASE bare")
-    for dsn, says in (
-        (server.dsn(password="wrong"), "refuses: it refuses the user or the password"),
-        (server.dsn(user="nobody_here"), "it refuses the user or the password"),
-        (server.dsn(database="not_there"), "it has no such user or database"),
-        (server.dsn(database="bare"), "permission denied.*42501.*run CREATE EXTENSION vector"),
-        (f"{server.dsn()}?sslmode=require", "does not agree on encryption"),
-    ):
-        monkeypatch.setenv("RADT_MEMORY_DSN", dsn)
-        with pytest.raises(StoreError, match=says):
-            opened(tmp_path)
-
-
 def test_an_old_server_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running_server()
     monkeypatch.setattr("radt.memory.postgres.server.OLDEST", 99)
@@ -233,47 +214,25 @@ def test_another_memory_in_its_place_is_noticed(tmp_path: Path, server: TestServ
                 use()
 
 
-def test_a_child_process_cannot_use_what_it_inherited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, parent = opened(tmp_path), os.getpid()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: parent + 1)
-        with pytest.raises(MemoryBusyError, match=f"opened by process {parent}"):
-            write(store, LIVED, WHO)
-    write(store, LIVED, WHO)
-    store.close()
-
-
 @pytest.mark.parametrize("restarts", RESTARTS)
 def test_two_writing_processes_and_restarts(
     restarts: int, tmp_path: Path, server: TestServer, tally: Tally
 ) -> None:
     count = 10 * restarts
-    jobs = [
-        start(postgres_clients.write_some, place(tmp_path), server.dsn(), client, count)
-        for client in (0, 1)
+    jobs: list[Any] = [
+        start(act, place(tmp_path), server.dsn(), client, count) for client in (0, 1)
     ]
-    told = [0, 0]
     for number in range(restarts):
-        for client, (receiver, _) in enumerate(jobs):
-            while told[client] < count and told[client] < 10 * number + 5:
-                assert receiver.poll(postgres_clients.PATIENT), "a client hangs"
-                told[client] = int(receiver.recv_bytes()) + 1
+        for receiver, _ in jobs:
+            wait_for(receiver, 10 * number + 5)
         server.restart(signal.SIGQUIT if number % 2 else signal.SIGINT)
-    for client, (receiver, process) in enumerate(jobs):
-        while told[client] < count:
-            assert receiver.poll(postgres_clients.PATIENT), "a client hangs"
-            told[client] = int(receiver.recv_bytes()) + 1
-        process.join(postgres_clients.PATIENT)
+    for receiver, process in jobs:
+        wait_for(receiver, count)
+        process.join(PATIENT)
         assert process.exitcode == 0
     with closing(open_store(place(tmp_path), WHO, writing=False)) as store:
         found = contents(store)
-    written = [postgres_clients.lived(client, n) for client in (0, 1) for n in range(count)]
-    steps = {one.episode: -(-len(one) // WHO.context_len) for one in written}
-    assert Counter(found.entries.age.tolist()) == steps  # each of them, and none twice
-    assert len(found.entries.episode.unique()) == 2 * count
-    assert_true(found)
+    assert_written(found, [lived(client, n) for client in (0, 1) for n in range(count)])
     tally(
         {
             "writing processes": len(jobs),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -28,7 +29,6 @@ from tests.memory.postgres import (
     PASSWORD,
     USER,
     TestServer,
-    free_port,
     needs_server,
     place,
     running_server,
@@ -59,21 +59,25 @@ def told_by(error: BaseException) -> list[str]:
     return [str(error), repr(error), *traceback.format_exception(error)]
 
 
-def unreachable(server: TestServer) -> str:
-    return server.dsn().replace(str(server.port), str(free_port()))
+def bare(server: TestServer) -> str:
+    """Make a database without pgvector."""
+    name = f"{DATABASE}_bare"
+    server.admin(f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
+    return server.dsn(database=name)
 
 
 def closed(server: TestServer) -> str:
     """Make a database in which nobody may make a memory."""
-    name = f"{DATABASE}_closed"
-    server.admin(f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
-    server.admin("CREATE EXTENSION vector", database=name)
-    return server.dsn(database=name)
+    dsn = bare(server)
+    server.admin("CREATE EXTENSION vector", database=f"{DATABASE}_bare")
+    return dsn
 
 
 FAILURES: dict[str, tuple[Callable[[TestServer], str], str]] = {
     "wrong password": (lambda s: s.dsn(password=f"{PASSWORD}x"), "the user or the password"),
     "no database": (lambda s: s.dsn(database=f"{DATABASE}_x"), "no such user or database"),
+    "no user": (lambda s: s.dsn(user=f"{USER}_x"), "refuses: it refuses the user or the password"),
+    "no extension": (bare, r"permission denied.*42501.*run CREATE EXTENSION vector"),
     "no encryption": (lambda s: f"{s.dsn()}?sslmode=require", "agree on encryption"),
     "no rights": (closed, r"permission denied for database \*\*\* \(Ins.*GRANT CREATE"),
     "no port": (lambda s: f"{s.dsn()}?port={PASSWORD}", "no connection string that libpq can read"),
@@ -83,7 +87,7 @@ FAILURES: dict[str, tuple[Callable[[TestServer], str], str]] = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_errors_do_not_say_where_the_server_is(
+def test_errors_are_told_at_once_and_do_not_say_where_the_server_is(
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -92,6 +96,7 @@ def test_errors_do_not_say_where_the_server_is(
     server, memory = running_server(), place(tmp_path)
     dsn, says = FAILURES[name]
     monkeypatch.setenv(DSN, dsn(server))
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("what does not pass waits"))
     with caplog.at_level(logging.DEBUG, "psycopg"), pytest.raises(StoreError, match=says) as caught:
         open_store(memory, WHO)
     assert_hidden(server, *told_by(caught.value), caplog.text)

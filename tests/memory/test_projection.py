@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from radt.errors import RunError
+from radt.memory.embed import ProjectedEmbedder
 from radt.memory.folder.rewrite import re_embed
 from radt.memory.identity import MemoryMismatchError
 from radt.memory.language import LanguageEmbedder, LanguageOptions
 from radt.memory.memory import Memory, MemoryConfig
-from radt.memory.projection import ProjectedEmbedder
 from tests.contracts import embedder as contract
 from tests.memory.toy_data import toy_embedder
 from tests.model.batches import SPACES

@@ -1,6 +1,13 @@
+"""What every store does, and what those do that outlive a process."""
+
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import shutil
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,16 +15,33 @@ import torch
 
 from radt.envs.suite import TaskSuite
 from radt.memory.entries import Halves, stack
-from radt.memory.store import DatasetStore
+from radt.memory.identity import Identity, MemoryBusyError, MemoryMismatchError
+from radt.memory.store import DatasetStore, open_store
 from radt.trajectory import Trajectory
 from tests.contracts import store as contract
-from tests.memory.stores import KINDS, identity, keys_of, open_kind, some_trajectories, write
+from tests.memory.postgres import needs_server, running_server
+from tests.memory.stores import (
+    KINDS,
+    WIDTH,
+    assert_same,
+    contents,
+    identity,
+    keys_of,
+    open_kind,
+    place_of,
+    some_trajectories,
+    write,
+)
 from tests.memory.toy_data import write_toys
 from tests.toys import TOY_GRID, TOY_REACH, TOYS
 
 SUITES = pytest.mark.parametrize("suite", TOYS, ids=lambda suite: suite.name)
 READABLE = pytest.mark.parametrize("kind", [*KINDS, "dataset"])
 WRITABLE = pytest.mark.parametrize("kind", KINDS)
+DURABLE = pytest.mark.parametrize("kind", KINDS[1:])
+WHO = identity(TOY_GRID.spaces)
+LIVED = some_trajectories(TOY_GRID)
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "memory-format-1"
 
 
 def maker(kind: str, suite: TaskSuite, folder: Path) -> contract.MakeStore:
@@ -128,6 +152,89 @@ def test_what_was_read_stays_as_it_was(kind: str, tmp_path: Path) -> None:
     store.keep(store.entries.task == 1)
     assert torch.equal(entries.age, age)
     assert torch.equal(keys, before)
+
+
+@DURABLE
+def test_what_was_written_is_there_when_it_is_opened_again(kind: str, tmp_path: Path) -> None:
+    with closing(open_kind(kind, tmp_path, TOY_GRID.spaces)) as store:
+        for trajectory in LIVED:
+            write(store, [trajectory], WHO)
+        before, numbers = contents(store), store.numbers
+    for writing in (False, True):
+        with closing(open_store(place_of(kind, tmp_path / kind), WHO, writing)) as again:
+            assert_same(contents(again), before)
+            assert torch.equal(again.numbers, numbers)
+            assert again.episodes == 4
+
+
+@DURABLE
+def test_readers_cannot_write(kind: str, tmp_path: Path) -> None:
+    open_kind(kind, tmp_path, TOY_GRID.spaces).close()
+    with closing(open_store(place_of(kind, tmp_path / kind), WHO, writing=False)) as store:
+        for change in (lambda: write(store, LIVED, WHO), lambda: store.keep(store.numbers > 1)):
+            with pytest.raises(MemoryBusyError, match="opened for reading"):
+                change()
+
+
+@DURABLE
+@pytest.mark.parametrize(
+    ("other", "what", "rescue"),
+    [
+        (replace(WHO, embedder="ffff"), "embedder: '0123456789abcdef'.*'ffff' here", "re-embed"),
+        (replace(WHO, key_width=7), f"key_width: {WIDTH} in the memory, 7 here", "re-embed"),
+        (replace(WHO, context_len=5), "context_len: 4 in the memory, 5 here", "import"),
+        (identity(TOY_REACH.spaces), "spaces.state.kind: 'discrete'.* 'vector' here", "import"),
+    ],
+)
+def test_another_agents_memory_is_refused(
+    other: Identity, what: str, rescue: str, kind: str, tmp_path: Path
+) -> None:
+    open_kind(kind, tmp_path, TOY_GRID.spaces).close()
+    place = place_of(kind, tmp_path / kind)
+    for writing in (False, True):
+        with pytest.raises(MemoryMismatchError, match=what) as caught:
+            open_store(place, other, writing)
+        assert f"radt memory {rescue}" in str(caught.value)
+    open_store(place, WHO).close()  # and nothing is left locked
+
+
+@DURABLE
+def test_a_child_process_cannot_use_what_it_inherited(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, parent = open_kind(kind, tmp_path, TOY_GRID.spaces), os.getpid()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: parent + 1)
+        for use in (store.refresh, lambda: write(store, LIVED, WHO)):
+            with pytest.raises(MemoryBusyError, match=f"opened by process {parent}"):
+                use()
+        if kind != "postgres":
+            store.close()  # leaves the parent's connection alone
+    write(store, LIVED, WHO)
+    store.close()
+
+
+@pytest.mark.parametrize("kind", ["folder", pytest.param("postgres", marks=needs_server)])
+def test_the_format_of_today_is_read_for_ever(kind: str, tmp_path: Path) -> None:
+    place = str(tmp_path / "m")
+    if kind == "folder":
+        shutil.copytree(FIXTURE / "folder", place)
+    else:
+        place = "postgres:format-1"
+        running_server().admin('DROP SCHEMA IF EXISTS "radt_format-1" CASCADE')
+        import psycopg
+
+        with psycopg.connect(running_server().dsn(), autocommit=True) as session:
+            session.execute((FIXTURE / "server.sql").read_text())
+    said = json.loads((FIXTURE / "expected.json").read_text())
+    for writing in (False, True):
+        with closing(open_store(place, WHO, writing)) as store:
+            found = contents(store)
+            assert found.entries.task.tolist() == said["task"]
+            assert found.entries.total_return.tolist() == said["total_return"]
+            assert found.keys.tolist() == said["keys"]
+            assert found.chunks.states.tolist() == said["states"]
+            assert found.chunks.returns_to_go.tolist() == said["returns_to_go"]
 
 
 def test_stacking_nothing_gives_no_rows() -> None:

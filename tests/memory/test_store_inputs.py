@@ -13,16 +13,13 @@ import pytest
 import torch
 
 from radt.memory.demonstrations import SourceError, from_dataset, from_npz, write_npz
-from radt.memory.folder.verify import verify
 from radt.memory.identity import (
     MOST_TASKS,
     BadTrajectoryError,
     MemoryMismatchError,
-    check_trajectories,
 )
 from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.store import open_store
-from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 from radt.trajectory import Trajectory
 from tests.memory.stores import KINDS, place_of
 from tests.memory.toy_data import toy_embedder, write_toys
@@ -75,39 +72,29 @@ def longer(good: Trajectory) -> Trajectory:
 
 BATTERY = [
     Bad("none", "toy-grid", lambda good: None, "no Trajectory but NoneType"),
-    Bad("a tuple", "toy-grid", lambda good: (good.states,), "no Trajectory but tuple"),
     Bad("a cut", "toy-grid", lambda good: good.cut(0, 4), "no Trajectory but SubTrajectory"),
     Bad("task below 0", "toy-grid", lambda good: replace(good, task=-1), "its task is -1"),
     Bad("task too high", "toy-grid", lambda g: replace(g, task=MOST_TASKS), "its task is 100000"),
-    Bad("task a float", "toy-grid", lambda good: replace(good, task=1.5), r"its task is 1\.5"),
     Bad("task a bool", "toy-grid", lambda good: replace(good, task=True), "its task is True"),
     Bad("task a text", "toy-grid", lambda good: replace(good, task="1"), "its task is '1'"),
-    Bad("task none", "toy-grid", lambda good: replace(good, task=None), "its task is None"),
     Bad("task huge", "toy-grid", lambda good: replace(good, task=1 << 70), "its task is 118"),
     Bad("age below 0", "toy-grid", lambda good: replace(good, episode=-3), "its episode is -3"),
-    Bad("age a float", "toy-grid", lambda g: replace(g, episode=0.5), r"its episode is 0\.5"),
     Bad("too long", "toy-grid", longer, "it has 24 steps.*T = 1..12"),
     Bad("no steps", "toy-grid", with_array("rewards", lambda a: a[:0]), "it has 0 steps"),
     Bad("states one less", "toy-grid", with_array("states", lambda a: a[:-1]), "states have shape"),
-    Bad("states flat", "toy-grid", with_array("states", lambda a: a[:, 0]), r"shape \(12,\)"),
     Bad("states wider", "toy-grid", with_array("states", lambda a: a.repeat(2, 1)), r"\(12, 4\)"),
     Bad("states floats", "toy-grid", with_array("states", lambda a: a + 0.5), "states are float64"),
     Bad("states text", "toy-grid", with_array("states", lambda a: a.astype(str)), "are <U"),
-    Bad("states objects", "toy-grid", with_array("states", lambda a: a.astype(object)), "object"),
     Bad("states below 0", "toy-grid", with_value("states", np.int64(-1)), "states from -1 to"),
     Bad("states outside", "toy-grid", with_value("states", np.int64(4)), "to 4 are not in"),
     Bad("states huge", "toy-grid", with_value("states", np.int64(1 << 40)), "1099511627776"),
     Bad("actions one more", "toy-grid", with_array("actions", lambda a: a[[0, *range(12)]]), "13"),
-    Bad("actions deep", "toy-grid", with_array("actions", lambda a: a[:, None]), r"\(12, 1\)"),
     Bad("actions outside", "toy-grid", with_value("actions", np.int64(5)), "actions from 0 to 5"),
     Bad("actions below 0", "toy-grid", with_value("actions", np.int64(-1)), "actions from -1"),
     Bad("actions floats", "toy-grid", with_array("actions", lambda a: a * 1.0), "are float64"),
-    Bad("actions bools", "toy-grid", with_array("actions", lambda a: a > 1), "actions are bool"),
     Bad("rewards NaN", "toy-grid", with_value("rewards", np.nan), "rewards are not finite"),
     Bad("rewards infinite", "toy-grid", with_value("rewards", -np.inf), "rewards are not finite"),
-    Bad("rewards deep", "toy-grid", with_array("rewards", lambda a: a[:, None]), r"\(12, 1\)"),
     Bad("rewards text", "toy-grid", with_array("rewards", lambda a: a.astype(str)), "are <U"),
-    Bad("rewards complex", "toy-grid", with_array("rewards", lambda a: a * 1j), "are complex"),
     Bad("rewards too large", "toy-grid", with_value("rewards", 1e300), "rewards are not finite"),
     Bad(
         "return too large",
@@ -116,18 +103,14 @@ BATTERY = [
         "rewards are beyond",
     ),
     Bad("states NaN", "toy-reach", with_value("states", np.nan), r"not finite.*no NaN"),
-    Bad("states infinite", "toy-reach", with_value("states", np.inf), "states are not finite"),
     Bad("states too large", "toy-reach", with_value("states", 1e300), "states are not finite"),
-    Bad("states narrower", "toy-reach", with_array("states", lambda a: a[:, :5]), r"\(12, 5\)"),
     Bad("actions NaN", "toy-reach", with_value("actions", np.nan), "actions are not finite"),
     Bad("actions outside box", "toy-reach", with_value("actions", 1.01), r"leave \[-1, 1\]"),
-    Bad("actions flat", "toy-reach", with_array("actions", lambda a: a[:, 0]), r"\(12,\)"),
     Bad("image floats", "toy-image", with_array("states", lambda a: a / 255), "are float64"),
     Bad("image outside", "toy-image", with_value("states", np.int64(256)), "to 256 are not in"),
     Bad("channels last", "toy-image", with_array("states", lambda a: a.swapaxes(1, 3)), "64, 3"),
     Bad("encoded NaN", "toy-encoded", with_value("states", np.nan), "states are not finite"),
     Bad("foreign: reach in a grid", "toy-grid", lambda good: GOOD["toy-reach"][0], r"\(12, 6\)"),
-    Bad("foreign: grid in a reach", "toy-reach", lambda good: GOOD["toy-grid"][0], r"\(12, 2\)"),
     Bad("foreign: image as codes", "toy-encoded", lambda g: GOOD["toy-image"][0], "3, 64, 64"),
 ]
 
@@ -258,23 +241,3 @@ def test_what_is_no_npz_is_refused(tmp_path: Path) -> None:
             from_npz(tmp_path / "x.npz", TOY_GRID.spaces)
     with pytest.raises(SourceError, match=r"no readable \.npz"):
         from_npz(tmp_path / "none.npz", TOY_GRID.spaces)
-
-
-def test_spaces_without_a_horizon_of_one_still_hold_a_step() -> None:
-    spaces = TaskSpaces(StateSpace("vector", (1,)), ActionSpace("discrete", 2), 1, 1.0)
-    step = Trajectory(np.zeros((1, 1)), np.zeros(1, int), np.zeros(1, np.float32), 0, 0)
-    check_trajectories([step], spaces)
-    with pytest.raises(BadTrajectoryError):
-        check_trajectories([replace(step, states=np.zeros((1, 2)))], spaces)
-
-
-def test_refused_imports_leave_a_sound_memory(tmp_path: Path) -> None:
-    place = new_place("folder", "toy-grid", tmp_path)
-    with closing(place.memory) as memory:
-        memory.write(GOOD["toy-grid"])
-        for bad in BATTERY[:10]:
-            with pytest.raises(BadTrajectoryError):
-                memory.write([bad.change(GOOD["toy-grid"][0])])
-    assert verify(tmp_path / "toy-grid").is_sound
-    with pytest.raises(MemoryMismatchError):
-        open_store(tmp_path / "toy-grid", replace(memory.identity(), key_width=3))

@@ -19,7 +19,7 @@ from radt.methods import training_index
 from radt.methods.retrieval_training import RetrievalTraining
 from radt.methods.training_memory import TrainingMemory
 from radt.methods.transforms import truncate_chunks
-from radt.trajectory import Batch, Trajectory, Verdict
+from radt.trajectory import Batch, Trajectory
 from tests.contracts.store import assert_same_steps
 from tests.memory.toy_data import normalised, toy_embedder, write_toys
 from tests.toys import TOY_GRID, TOY_REACH, histories
@@ -196,35 +196,6 @@ def test_the_choice_equals_a_plain_loop(
     for seed in range(2):
         expected = torch.tensor(chosen_plainly(memory, *asked, seed))
         assert torch.equal(chosen_ids(memory, *asked, seed), expected)
-
-
-def test_the_own_trajectory_is_never_retrieved(build: Build, dataset: Dataset) -> None:
-    episode, query_step = every_step(dataset)
-    for options in ({}, {"min_length": 6}, {"own_task_only": True}, {"alpha": 0.0}):
-        ids = chosen_ids(build(**options), episode, query_step)
-        found = build(**options).store.entries.episode[ids.clamp_min(0)]
-        assert not ((found == torch.from_numpy(episode)[:, None]) & (ids >= 0)).any()
-
-
-def test_task_utility_prefers_the_own_task(build: Build, dataset: Dataset) -> None:
-    episode, query_step = every_step(dataset)
-    memory = build(alpha=10.0, top_k=1, top_l=100)
-    ids = chosen_ids(memory, episode, query_step)[:, 0]
-    tasks = torch.from_numpy(dataset.episodes.task[episode])
-    assert torch.equal(memory.store.entries.task[ids], tasks)
-    own = build(own_task_only=True, top_k=1)
-    assert torch.equal(own.store.entries.task[chosen_ids(own, episode, query_step)[:, 0]], tasks)
-
-
-def test_candidates_above_the_cut_off_are_never_chosen(build: Build, dataset: Dataset) -> None:
-    episode, query_step = every_step(dataset)
-    memory = build(cut_off=0.9)
-    queries = memory._queries(
-        episode, query_step, np.ones(len(episode), bool), np.random.default_rng(0)
-    )
-    found = memory.search(queries)
-    assert (found.verdict == Verdict.TOO_SIMILAR).any()
-    assert (found.relevance[found.verdict == Verdict.CHOSEN] <= 0.9).all()
 
 
 class Counting:

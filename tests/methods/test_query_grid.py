@@ -48,11 +48,11 @@ def test_with_offset_0_every_query_is_a_key(
     chosen = method(training={"query_offsets": [0], "query_dropout": 0.0, "dedup": None})
     embedder = chosen.embedder = tiny_embedder(TOY_GRID.spaces, cache_most=1000)
     chosen.prepare(dataset)
-    computed = embedder.counts.computed
+    computed = embedder.cache.counts.computed
     assert computed > 0
     for seed in range(5):
         chosen.draw(32, np.random.default_rng(seed))
-    assert embedder.counts.computed == computed
+    assert embedder.cache.counts.computed == computed
 
 
 def test_every_nth_episode_is_both_window_and_entry(dataset: Dataset) -> None:

@@ -18,7 +18,7 @@ from radt.data import Dataset
 from radt.decode import decode
 from radt.distributed import take_rows
 from radt.learn import LearnConfig, learn
-from radt.memory.projection import Projection
+from radt.memory.embed import Projection
 from radt.methods.ra_dt import RADT, RADTOptions
 from radt.methods.retriever_learning import Compared, RetrieverLearning, cosines, retriever_loss
 from radt.runs.evaluate import load_trained

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-from radt.viewer import connections
-from radt.viewer.connections import BoundedLog
+from radt.viewer import server
 from radt.viewer.security import Key
-from radt.viewer.server import configured, listen
+from radt.viewer.server import BoundedLog, configured, listen
 from tests.viewer.serving import serving
 
 MOST = 8
@@ -45,8 +44,8 @@ def is_ended(connection: socket.socket) -> bool:
 
 
 def test_those_that_come_at_once_are_not_too_many_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", MOST)
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 3600.0)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", MOST)
+    monkeypatch.setattr(server, "HEADER_SECONDS", 3600.0)
     with ExitStack() as stack:
         held = list[socket.socket]()
 
@@ -79,7 +78,7 @@ def test_strangers_hold_no_place() -> None:
 
 
 def test_half_open_connections_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", MOST)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", MOST)
     with serving(None) as key, ExitStack() as stack:
         held = [stack.enter_context(begun(key)) for _ in range(5 * MOST)]
         assert b"radt view" in read(key)
@@ -89,7 +88,7 @@ def test_half_open_connections_make_room_for_others(monkeypatch: pytest.MonkeyPa
 def test_headers_must_come_in_time_also_those_of_a_second_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.2)
     with serving(None) as key:
         with begun(key) as slow:
             assert is_ended(slow)

@@ -218,7 +218,7 @@ def embedding_cosine(loaded: Loaded, env: str, trials: int, seed: int = 0) -> fl
             cosines.append(cosine_similarity(stepped[torch.from_numpy(late)], windows))
 
     vector = suite.make_vec(tasks)
-    agent = loaded.agent(len(tasks), seed, vector.metadata["autoreset_mode"], keys=tasks)
+    agent = loaded.agent(len(tasks), seed, vector.metadata["autoreset_mode"], tasks)
     in_context_learning(agent, vector, trials, seed, after_step)
     vector.close()
     return float(torch.cat(cosines).mean())

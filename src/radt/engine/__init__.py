@@ -14,21 +14,18 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.managers import SyncManager
-from queue import Queue
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any, Literal, Protocol, TypeVar
 
 from radt.errors import RadtError
 
 SPAWN = multiprocessing.get_context("spawn")
-POLL_SECONDS = 0.1  # seconds between looks at what jobs say
 RETRIES = 2  # how often a job is begun again after it has failed
 
 Job = TypeVar("Job")
@@ -97,7 +94,7 @@ def with_retries(
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Does jobs in processes of its own; with one worker, or one job, in this process."""
+    """Does each job in a process of its own; with one worker, or one job, in this process."""
 
     workers: int = 1
 
@@ -107,58 +104,56 @@ class LocalEngine:
 
     def map(self, work: Work[Job], jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
         if min(self.workers, len(jobs)) > 1:
-            manager = SyncManager(ctx=SPAWN)  # of queues that no worker's death can harm
-            manager.start(_follow_parent)
-            with manager:
-                attempt = partial(_in_processes, work, manager, self.workers)
-                yield from with_retries(attempt, jobs)
+            yield from with_retries(partial(_in_processes, work, self.workers), jobs)
             return
         for place, job in enumerate(jobs):
             for news in work(job):
                 yield place, news
 
 
-def _in_processes(
-    work: Work[Job], manager: SyncManager, workers: int, jobs: Mapping[int, Job]
-) -> Iterator[Message]:
-    """Do jobs until all are over, or until a process dies, which ends those beside it, too."""
-    news, futures = manager.Queue(), list[Future[None]]()
-    running, unfinished = set[int](), set(jobs)
-    with ProcessPoolExecutor(min(workers, len(jobs)), SPAWN, _follow_parent) as pool:
-        try:
-            with suppress(BrokenProcessPool):  # so early: the rest is for the next attempt
-                for place, job in jobs.items():
-                    futures.append(pool.submit(_tell, work, job, place, news))
-            for place, kind, content in _heard(futures, news):
-                if kind == "begun":
-                    running.add(place)
-                    continue
+def _in_processes(work: Work[Job], workers: int, jobs: Mapping[int, Job]) -> Iterator[Message]:
+    """Do each job once, so many at a time, and end what runs when nobody listens."""
+    waiting, running = deque(jobs.items()), dict[Any, tuple[int, BaseProcess]]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                place, job = waiting.popleft()
+                heard, teller = SPAWN.Pipe(duplex=False)
+                worker = SPAWN.Process(target=_tell, args=(work, job, teller))
+                worker.start()
+                teller.close()
+                running[heard] = place, worker
+            for ready in wait(list(running)):
+                place, process = running[ready]
+                kind, content = _next_message(ready, process)
                 if kind != "says":
-                    running.remove(place)
-                    unfinished.remove(place)
+                    del running[ready]
+                    _end(process)
                 yield place, kind, content
-        finally:
-            for process in list((pool._processes or {}).values()):
-                process.terminate()
-            pool.shutdown(cancel_futures=True)
-    why = next(filter(None, (future.exception() for future in futures)), "it was not begun")
-    for place in sorted(running or unfinished):  # what was only waiting has not failed
-        yield place, "failed", str(why)
+    finally:
+        for _, process in running.values():
+            _end(process)
 
 
-def _tell(work: Work[Job], job: Job, place: int, news: Queue[Message]) -> None:
-    news.put((place, "begun", None))
-    for kind, content in messages(work, job):
-        news.put((place, kind, content))
+def _tell(work: Work[Job], job: Job, teller: Connection) -> None:
+    _follow_parent()
+    for message in messages(work, job):
+        teller.send(message)
 
 
-def _heard(futures: Sequence[Future[None]], news: Queue[Message]) -> Iterator[Message]:
-    """Yield what is said until all jobs are over: by then it is in the queue."""
-    left = set(futures)
-    while left:
-        left = wait(left, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).not_done
-        while not news.empty():
-            yield news.get()
+def _next_message(ready: Any, process: BaseProcess) -> tuple[str, Any]:
+    """Take one message of a process, or notice that it is dead."""
+    try:
+        kind, content = ready.recv()
+    except (EOFError, OSError):
+        process.join()
+        return "failed", f"its process died (exit code {process.exitcode})"
+    return kind, content
+
+
+def _end(process: BaseProcess) -> None:
+    process.terminate()
+    process.join()
 
 
 def _follow_parent() -> None:

@@ -30,10 +30,11 @@ def write_card(folder: Path, contents: Listing, address: str, licence: str) -> s
     task = {"pipeline_tag": "reinforcement-learning"} if is_run else {}
     kind = {} if is_run else {"task_categories": ["reinforcement-learning"]}
     head = {"license": licence, "library_name": "radt", **task, **kind, "tags": list(TAGS)}
+    front = [f"{name}: {json.dumps(value)}" for name, value in head.items()]  # YAML, as JSON is
     parts = run_parts(folder) if is_run else dataset_parts(Dataset.open(folder))
     return "\n\n".join(
         [
-            front_matter(head),
+            "\n".join(["---", *front, "---"]),
             *parts,
             "## Load",
             *loading(contents, address),
@@ -42,12 +43,6 @@ def write_card(folder: Path, contents: Listing, address: str, licence: str) -> s
             f"Written by `radt hub push`, radt {contents.code_version}.\n",
         ]
     )
-
-
-def front_matter(values: Mapping[str, Any]) -> str:
-    """Write the values that the hub reads, as YAML; JSON values are such."""
-    lines = [f"{name}: {json.dumps(value)}" for name, value in values.items()]
-    return "\n".join(["---", *lines, "---"])
 
 
 def run_parts(folder: Path) -> list[str]:

@@ -1,5 +1,5 @@
 """The external memory, in the paper's order: embed, search, retrieve, reweight."""
 
-from radt.memory import folder, language, local_copy, postgres
+from radt.memory import folder, language, postgres
 
-__all__ = ["folder", "language", "local_copy", "postgres"]  # their names are known on entering
+__all__ = ["folder", "language", "postgres"]  # their names are known on entering

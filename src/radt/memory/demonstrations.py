@@ -144,43 +144,29 @@ def from_oracle(
     if not can_demonstrate(suite):
         raise SourceError(f"{suite.name} does not know what is best; give trajectories of your own")
     rng = np.random.default_rng([seed, task])
-    play = _with_hindsight if isinstance(suite, Oracle) else _guided
-    return [replace(play(suite, task, rng, noise), episode=age) for age in range(episodes)]
+    return [replace(_played(suite, task, rng, noise), episode=age) for age in range(episodes)]
 
 
-def _with_hindsight(suite: Any, task: int, rng: np.random.Generator, noise: float) -> Trajectory:
-    """Ask an oracle after each step what the episode so far should go on with."""
-    env = Recording(suite.make(task), task)
-    state, _ = env.reset(seed=int(rng.integers(1 << 31)))
-    states, rewards, over = [state], list[float](), False
-    while not over:
-        known = np.array([*rewards, 0.0], np.float32)
-        best = suite.optimal_actions(task, np.stack(states), known)[-1]
-        (random,) = suite.spaces.action.sample(1, rng)
-        action = random if rng.random() < noise else best
-        state, reward, terminated, truncated, _ = env.step(action)
-        states.append(state)
-        rewards.append(reward)
-        over = terminated or truncated
-    env.close()
-    return env.episodes[0]
-
-
-def _guided(suite: Any, task: int, rng: np.random.Generator, noise: float) -> Trajectory:
-    """Ask a vector environment of one slot where it stands."""
+def _played(suite: Any, task: int, rng: np.random.Generator, noise: float) -> Trajectory:
+    """Ask before each step what the episode so far should go on with."""
     env: Any = suite.make_vec([task])
-    states, _ = env.reset(seed=[int(rng.integers(1 << 31))])
-    steps, over = [], False
+    present, _ = env.reset(seed=[int(rng.integers(1 << 31))])
+    states, actions, rewards, over = list[Any](), list[Any](), list[float](), False
     while not over:
+        states.append(np.array(present[0]))
+        if isinstance(suite, Oracle):
+            known = np.array([*rewards, 0.0], np.float32)
+            best = suite.optimal_actions(task, np.stack(states), known)[-1:]
+        else:
+            best = env.optimal_actions()
         random = suite.spaces.action.sample(1, rng)
-        action = random if rng.random() < noise else env.optimal_actions()
-        before = np.array(states[0])
-        states, rewards, terminated, truncated, _ = env.step(action)
-        steps.append((before, action[0], rewards[0]))
+        actions.append((random if rng.random() < noise else best)[0])
+        present, reward, terminated, truncated, _ = env.step(np.stack(actions[-1:]))
+        rewards.append(float(reward[0]))
         over = bool(terminated[0] or truncated[0])
     env.close()
-    seen, done, earned = zip(*steps, strict=True)
-    return Trajectory(np.stack(seen), np.stack(done), np.array(earned, np.float32), task, 0)
+    earned = np.array(rewards, np.float32)
+    return Trajectory(np.stack(states), np.stack(actions), earned, task, 0)
 
 
 def as_task(trajectories: Sequence[Trajectory], task: int) -> list[Trajectory]:

@@ -1,7 +1,9 @@
 """Embedding models g: from a sub-trajectory to one vector (section 3.2.1).
 
 The domain-specific embedder is a frozen Decision Transformer that was trained on the same data; a
-sub-trajectory becomes the mean of what the trunk made of its state tokens, or of others.
+sub-trajectory becomes the mean of what the trunk made of its state tokens, or of others (appendix
+E.4). The last step's action and reward are not known to an agent that asks, so their tokens never
+count. A prefix without any such token, as the actions of a first step, becomes the zero vector.
 """
 
 from __future__ import annotations
@@ -10,18 +12,24 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from radt.memory.query_tokens import QueryTokens, TokenPool
+from radt.errors import RunError
 from radt.model.attention import Place
 from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.model.tokens import Tokenisation
 from radt.model.transformer import Transformer
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
+
+QueryTokens = Literal[
+    "states", "actions", "rewards", "returns", "all", "last"
+]  # averaged to a key or a query
 
 
 class Embedder(Protocol):
@@ -77,6 +85,63 @@ class EmbedderEntry:
 
 
 EMBEDDERS: Registry[EmbedderEntry] = Registry("embedders", "embedder")
+
+
+@dataclass(frozen=True)
+class TokenPool:
+    """Makes one vector of the hidden states of a sequence of steps."""
+
+    tokens: QueryTokens
+    per_step: int  # 1: fused; 3: s, a, r; 4: s, R, a, r
+    places: tuple[int, ...]  # of the tokens that count, within a step
+
+    @classmethod
+    def of(cls, tokens: QueryTokens, made: Tokenisation, return_to_go: bool) -> TokenPool:
+        """Choose the tokens of a kind; refuse those that a tokenisation does not make."""
+        order = ["states", "returns", "actions", "rewards"]
+        if not return_to_go:
+            order.remove("returns")
+        if made == "fused":
+            order = ["states"]  # everything in one
+        if tokens in ("all", "last"):
+            return cls(tokens, len(order), tuple(range(len(order))))
+        if tokens not in order:
+            raise ValueError(
+                f"query_tokens={tokens} asks for tokens that {made} steps "
+                f"{'with' if return_to_go else 'without'} a return-to-go do not have; choose "
+                f"{', '.join(order)}, all or last, or interleaved tokens"
+            )
+        return cls(tokens, len(order), (order.index(tokens),))
+
+    def __call__(self, hidden: Tensor, mask: Tensor, dropped: Tensor | None = None) -> Tensor:
+        """Pool [B, L * per_step, width] of real steps [B, L], less dropped ones: [B, width]."""
+        length = mask.sum(1)
+        if self.tokens == "last":
+            deciding = max(0, self.per_step - 3)  # what stands before the action
+            at = (length - 1).clamp_min(0) * self.per_step + deciding
+            return hidden[torch.arange(len(at)), at.to(hidden.device)].cpu()
+        some = hidden.unflatten(1, (-1, self.per_step))[:, :, list(self.places)].cpu()
+        is_last = torch.arange(mask.shape[1]) == length[:, None] - 1  # [B, L]
+        known = mask[..., None] & ~(is_last[..., None] & self._of_the_future)  # [B, L, p]
+        counted = known if dropped is None else known & ~dropped[..., None]
+        total: Tensor = (some.flatten(1, 2) * counted.flatten(1)[..., None]).sum(1)
+        return total / known.sum((1, 2))[:, None].clamp_min(1)
+
+    def newest(self, new: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+        """Add up what one more step brings, [B, width], and count it, [B].
+
+        The tokens `new` [B, per_step, width] are `a, r, s` and perhaps `R`, the first two of the
+        step before; at step 0 [B] there was none.
+        """
+        order = [(place + 2) % self.per_step for place in self.places]
+        there = ~((step == 0)[:, None] & self._of_the_future.to(step.device))  # [B, p]
+        return (new[:, order] * there[..., None]).sum(1), there.sum(1)
+
+    @property
+    def _of_the_future(self) -> Tensor:
+        """Mark actions and rewards among the places, [p]."""
+        after = self.per_step - 2 if self.per_step > 1 else 1
+        return torch.tensor(self.places) >= after
 
 
 class DecisionTransformerEmbedder:
@@ -193,3 +258,62 @@ def build_dt_embedder(
 
 
 EMBEDDERS.register("dt", EmbedderEntry(DTEmbedderOptions, build_dt_embedder, learns=True))
+
+
+class Projection(nn.Module):
+    """W, the identity as long as nothing was learned."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(width))  # [d, d]; not nn.Linear's, which would decay
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Project vectors [..., d] where the weights are."""
+        return linear(vectors.to(self.weight.device), self.weight)
+
+
+class ProjectedEmbedder:
+    """W g: a frozen embedder and a projection that is learned."""
+
+    def __init__(self, frozen: Embedder) -> None:
+        if frozen.network is None:
+            raise RunError(
+                "options.retriever=learned projects the keys of an embedder whose weights travel "
+                "in the checkpoint, and this one has none; set embedder_name=dt, or leave the "
+                "retriever frozen"
+            )
+        self.frozen, self.width = frozen, frozen.width
+        self.projection = Projection(frozen.width)
+
+    @property
+    def network(self) -> nn.Module | None:
+        return self.frozen.network
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the frozen embedder and of W as it is now."""
+        digest = hashlib.sha256(self.frozen.fingerprint.encode())
+        digest.update(self.projection.weight.detach().cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    @torch.no_grad()
+    def __call__(self, prefixes: Batch, dropped: Tensor | None = None) -> Tensor:
+        return torch.as_tensor(self.projection(self.frozen(prefixes, dropped)))
+
+    def stepper(self, rows: int, context_len: int) -> IncrementalEmbedder | None:
+        stepper = self.frozen.stepper(rows, context_len)
+        return None if stepper is None else ProjectedStepper(stepper, self.projection)
+
+
+class ProjectedStepper:
+    """Projects what an incremental embedder makes of each step."""
+
+    def __init__(self, frozen: IncrementalEmbedder, projection: Projection) -> None:
+        self.frozen, self.projection = frozen, projection
+
+    def reset(self, rows: Tensor) -> None:
+        self.frozen.reset(rows)
+
+    @torch.no_grad()
+    def step(self, latest: Batch, rows: Tensor) -> Tensor:
+        return torch.as_tensor(self.projection(self.frozen.step(latest, rows))).cpu()

@@ -21,11 +21,16 @@ import torch
 from torch import Tensor
 
 from radt.data.store import home
-from radt.memory.embed import EMBEDDERS, EmbedderEntry, IncrementalEmbedder
-from radt.memory.embedding_cache import Counts, EmbeddingCache, content_hash
+from radt.memory.embed import (
+    EMBEDDERS,
+    EmbedderEntry,
+    IncrementalEmbedder,
+    QueryTokens,
+    TokenPool,
+)
+from radt.memory.embedding_cache import EmbeddingCache, content_hash
 from radt.memory.hopfield import FrozenHopfield, Numbers, Similarity, TokenTable
 from radt.memory.language_model import MINILM, LanguageModel
-from radt.memory.query_tokens import QueryTokens, TokenPool
 from radt.model.tokens import Tokenisation, binned
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
@@ -157,11 +162,6 @@ class LanguageEmbedder:
         folder = home() / "embeddings" / self.fingerprint
         return EmbeddingCache(folder, self.width, self.options.cache_most)
 
-    @property
-    def counts(self) -> Counts:
-        """How many embeddings were asked for, known and computed."""
-        return self.cache.counts
-
     @cached_property
     def tables(self) -> list[TokenTable]:
         """One FrozenHopfield per kind of token, each with a P of its own from the same seed."""
@@ -243,7 +243,7 @@ def flush_embeddings(embedder: object) -> dict[str, float]:
     if not isinstance(embedder, LanguageEmbedder):
         return {}
     embedder.cache.flush()
-    return asdict(embedder.counts)
+    return asdict(embedder.cache.counts)
 
 
 EMBEDDERS.register("lm", EmbedderEntry(LanguageOptions, LanguageEmbedder))

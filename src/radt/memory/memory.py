@@ -25,10 +25,9 @@ from radt.memory.identity import Identity, MemoryFileError, StoreError, check_tr
 from radt.memory.index import build_index
 from radt.memory.inner_product import InnerProducts
 from radt.memory.loop_erasure import loop_erased_trial
-from radt.memory.memory_file import read_file, write_file
+from radt.memory.memory_file import read_file, renamed, write_file
 from radt.memory.retrieve import Queries, Searchable, retrieve
 from radt.memory.reweight import NO_NETWORK, UTILITIES, VALUE, Utility, reweight
-from radt.memory.saved_tasks import renamed
 from radt.memory.similarity import unit
 from radt.memory.store import NewEntries, RamStore, Store, StoreIndex, cut_trials, open_store
 from radt.model.chunk_value import ChunkValue
@@ -347,7 +346,7 @@ class Memory:
 
         `place` gives entries the numbers they have here, or refuses them: then nothing is replaced.
         """
-        if not isinstance(self.store, RamStore):
+        if self.store.place != RamStore.place:
             raise MemoryFileError(
                 f"{path} would replace the memory in {self.store.place}; load it into an agent "
                 "that has a memory of its own"

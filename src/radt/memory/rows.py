@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.decode import decode
 from radt.memory.entries import Entries, blank, concat_chunks
 from radt.memory.identity import MOST_TASKS, Identity
 from radt.memory.store import GrowingColumns, NewEntries
-from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 from radt.version import released
 
@@ -107,12 +105,17 @@ class RowFormat:
         """Read the contents of rows, [n, 2C]; padding where there is None."""
         batch = blank(self.identity.spaces, len(rows), self.identity.halves.chunk_len)
         for n, row in enumerate(rows):
-            if row is not None:
-                length = row.stop - row.start
-                for name, values in self._arrays(row).items():
-                    getattr(batch, name)[n, :length] = torch.from_numpy(values)
-                batch.timesteps[n, :length] = torch.arange(row.start, row.stop)
-                batch.mask[n, :length] = True
+            if row is None:
+                continue
+            offset, length = 0, row.stop - row.start
+            for name, kind, shape in self._layout():
+                count = length * math.prod(shape)
+                values = np.frombuffer(row.content, kind, count, offset)
+                plain = values.reshape(length, *shape).astype(kind.newbyteorder("="))
+                getattr(batch, name)[n, :length] = torch.from_numpy(plain)
+                offset += count * kind.itemsize
+            batch.timesteps[n, :length] = torch.arange(row.start, row.stop)
+            batch.mask[n, :length] = True
         return batch
 
     def problem(self, row: Row, content: bool = True) -> str | None:
@@ -141,8 +144,7 @@ class RowFormat:
 
     def _layout(self) -> tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]:
         """List the arrays of a content: name, stored type, shape of one step."""
-        spaces: TaskSpaces = self.identity.spaces
-        state, action = spaces.state, spaces.action
+        state, action = self.identity.spaces.state, self.identity.spaces.action
         number = np.dtype("<f4")
         return (
             ("states", state.dtype.newbyteorder("<"), state.shape),
@@ -150,16 +152,6 @@ class RowFormat:
             ("rewards", number, ()),
             ("returns_to_go", number, ()),
         )
-
-    def _arrays(self, row: Row) -> dict[str, NDArray[Any]]:
-        """Cut a content into its arrays, [length, ...]."""
-        arrays, offset, length = {}, 0, row.stop - row.start
-        for name, kind, shape in self._layout():
-            count = length * math.prod(shape)
-            values = np.frombuffer(row.content, kind, count, offset)
-            arrays[name] = values.reshape(length, *shape).astype(kind.newbyteorder("="))
-            offset += count * kind.itemsize
-        return arrays
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """Where entries are kept, how a place is named, and what finds entries: the plug point of stores.
 
 A place is written `kind:address`, e.g. `folder:memories/room`; a path alone is a folder. The kinds
-are the names in `STORES`: `ram` here, `folder` in `folder`, `postgres` in `postgres`.
+are the names in `STORES`: `ram` and `copy` here, `folder` in `folder`, `postgres` in `postgres`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from torch import Tensor
 from radt.data.reader import Dataset
 from radt.memory.entries import Entries, Halves, blank, concat_chunks, cut, nothing, stack
 from radt.memory.growing import GrowingRecord, GrowingTensor
-from radt.memory.identity import Identity
+from radt.memory.identity import Identity, StoreError
 from radt.memory.index import Index
 from radt.registry import Registry
 from radt.spaces import TaskSpaces
@@ -167,18 +168,15 @@ class RamStore(GrowingColumns):
         self._chunks = GrowingRecord(blank(spaces, 0, chunk_len))
         self._begin_columns(key_width)
 
-    @property
-    def all_chunks(self) -> Batch:
-        """Every chunk, [N, 2C]."""
-        return self._chunks.rows
-
     def append(self, new: NewEntries) -> None:
-        numbers = torch.arange(self._written, self._written + len(new))
-        self._add(numbers, new.entries, new.keys)
-        self._chunks.append(new.chunks)
+        self._take_in(torch.arange(self._written, self._written + len(new)), new)
         self._written += len(new)
         if len(new):
             self.episodes = max(self.episodes, int(new.entries.episode.max()) + 1)
+
+    def _take_in(self, numbers: Tensor, new: NewEntries) -> None:
+        self._add(numbers, new.entries, new.keys)
+        self._chunks.append(new.chunks)
 
     def keep(self, kept: Tensor) -> None:
         self._chunks.keep(kept)
@@ -187,7 +185,7 @@ class RamStore(GrowingColumns):
     def chunks(self, ids: Tensor) -> Batch:
         if not len(self.entries):
             return nothing(self.spaces, ids.shape, self.chunk_len)
-        batch = self.all_chunks.rows(ids.clamp_min(0).flatten())
+        batch = self._chunks.rows.rows(ids.clamp_min(0).flatten())
         return concat_chunks(batch, batch.mask & (ids.flatten() >= 0)[:, None], ids.shape)
 
     def refresh(self) -> None:
@@ -197,10 +195,54 @@ class RamStore(GrowingColumns):
         """There is nothing to give back."""
 
 
+class LocalCopy(RamStore):
+    """A copy in RAM of a store elsewhere, `copy:postgres:room`: a read asks nobody.
+
+    A refresh, at the start of each trial, brings what is new; what others have removed stays until
+    then.
+    """
+
+    def __init__(self, source: Store, who: Identity) -> None:
+        super().__init__(who.spaces, who.halves.chunk_len, who.key_width)
+        self.source, self.place, self.writing = source, source.place, source.writing
+        self._removed = source.removals
+        self._follow()
+
+    def append(self, new: NewEntries) -> None:
+        """Add entries to the source, safe when this returns, and take in what is new there."""
+        self.source.append(new)
+        with contextlib.suppress(StoreError):  # it is written; the next refresh says what is wrong
+            self._follow()
+
+    def keep(self, kept: Tensor) -> None:
+        gone = self.numbers[~kept]
+        self.source.keep(~torch.isin(self.source.numbers, gone))
+        self._follow()
+
+    def refresh(self) -> None:
+        self.source.refresh()
+        self._follow()
+
+    def close(self) -> None:
+        self.source.close()
+
+    def _follow(self) -> None:
+        """Read what the source holds more, all or nothing, and drop what it holds no more."""
+        source, known = self.source, self.numbers
+        self.episodes = source.episodes
+        new = (source.numbers > (known[-1] if len(known) else -1)).nonzero()[:, 0]
+        found = NewEntries(source.entries.rows(new), source.keys[new], source.chunks(new[:, None]))
+        if self._removed != source.removals:
+            super().keep(torch.isin(known, source.numbers))
+            self._removed = source.removals
+        self._take_in(source.numbers[new], found)
+
+
 STORES.register(
     "ram",
     lambda _, who, writing: RamStore(who.spaces, who.halves.chunk_len, who.key_width),
 )
+STORES.register("copy", lambda place, who, writing: LocalCopy(open_store(place, who, writing), who))
 
 
 class DatasetStore:

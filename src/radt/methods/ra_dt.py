@@ -24,10 +24,9 @@ from torch import Tensor, nn
 
 from radt.collect.source import check_counts
 from radt.data.reader import Dataset
-from radt.memory.embed import Embedder
+from radt.memory.embed import Embedder, ProjectedEmbedder
 from radt.memory.entries import chunks_apart
 from radt.memory.memory import Memory, MemoryConfig
-from radt.memory.projection import ProjectedEmbedder
 from radt.memory.reweight import VALUE
 from radt.methods.decision_cache import HeldChunks, Window, check_window_step, window_of
 from radt.methods.dt import valid_dimensions

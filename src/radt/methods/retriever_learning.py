@@ -1,4 +1,4 @@
-"""A retriever that is trained with the policy: W of `memory/projection.py`, by the policy's loss.
+"""A retriever that is trained with the policy: W of `memory/embed.py`, by the policy's loss.
 
 For some windows, random chunks of their own task are compared by the policy's loss on the actions
 from the query's step on. W lowers the loss that is expected if softmax(cos(W q, W k) / T) draws the
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, softmax
 
-from radt.memory.projection import Projection
+from radt.memory.embed import Projection
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import TrainedBeside
 from radt.methods.training_contexts import draw_from_own_task

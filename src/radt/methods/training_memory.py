@@ -9,10 +9,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from radt.data.reader import Dataset
-from radt.memory.embed import Embedder, device_of
+from radt.memory.embed import Embedder, ProjectedEmbedder, device_of
 from radt.memory.index import build_index
 from radt.memory.memory import MemoryConfig
-from radt.memory.projection import ProjectedEmbedder
 from radt.memory.retrieve import Queries, blend_queries, candidates, retrieve
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.similarity import group

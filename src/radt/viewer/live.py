@@ -14,8 +14,8 @@ from radt.agent import Agent
 from radt.envs.suite import TaskSuite
 from radt.icl import env_seed
 from radt.loading import Loaded
-from radt.runs.step_recorder import RecordedSteps, StepRecorder
-from radt.viewer.scene import Scene, scene_of
+from radt.runs.step_recorder import StepRecorder
+from radt.viewer.scene import scene_of
 
 MOST_STEPS = 40_000  # of one run, e.g. 50 trials of 800 steps
 SECONDS_AT_ONCE = 0.15  # that one run computes while others wait
@@ -181,14 +181,9 @@ class LiveRun:
         if not len(part):
             return []
         trials, stop = self.agent.trials, part.start + len(part)
-        states, rewards = trials.states[0, :stop], trials.rewards[0, :stop]
-        return [{"event": "steps", **columns(part, self.scene, states, rewards)}]
-
-
-def columns(part: RecordedSteps, scene: Scene, states: Any, rewards: Any) -> dict[str, Any]:
-    """Describe steps of a trial for the page; states and rewards are the trial's so far, [T]."""
-    told = {name: value for name, value in vars(part).items() if name != "states"}
-    return {**told, **scene.frames(states, rewards, part.start)}
+        states, rewards = trials.states[0, :stop], trials.rewards[0, :stop]  # so far
+        told = {name: value for name, value in vars(part).items() if name != "states"}
+        return [{"event": "steps", **told, **self.scene.frames(states, rewards, part.start)}]
 
 
 def _only(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

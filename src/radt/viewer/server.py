@@ -1,6 +1,7 @@
 """The server behind the page: files of the page, recordings by id, and live runs on a socket.
 
-Live runs are bounded in number and computed one after the other, in one thread.
+Live runs are bounded in number and computed one after the other, in one thread. What strangers can
+cost is bounded, too: connections, the time for headers, lines of the log.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import asyncio
 import json
 import logging
 import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -23,8 +26,8 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from radt.viewer.connections import MOST_CONNECTIONS, BoundedProtocol, bound_logs
 from radt.viewer.conversation import Conversation
 from radt.viewer.library import Library, open_trace, open_trial
 from radt.viewer.security import Guard, Key
@@ -34,6 +37,10 @@ LONGEST_QUESTION = 1 << 16  # bytes that a socket takes at once
 MOST_LIVE = 16
 IDLE_SECONDS = 600.0
 TRY_LATER, UNSUPPORTED = 1013, 1003  # codes with which a socket is closed
+MOST_CONNECTIONS = 128
+HEADER_SECONDS = 10.0
+MOST_LINES, LOG_SECONDS = 20, 60.0
+LOGGERS = ("radt.viewer", "uvicorn.error", "asyncio")
 
 log = logging.getLogger("radt.viewer")
 
@@ -148,6 +155,59 @@ def _json(content: Any, status: int = 200) -> Response:
     return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")
 
 
+class BoundedProtocol(H11Protocol):
+    """HTTP whose headers must come in time; where all places are taken, who waits longest goes."""
+
+    deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a place, perhaps that of another, and wait for a request."""
+        if len(self.connections) >= MOST_CONNECTIONS:
+            waiting = [(d.when(), one) for one in self.connections if (d := _deadline(one))]
+            longest = min(waiting, key=lambda found: found[0])[1] if waiting else None
+            self.connections.discard(longest)  # now: its end is noticed after others have come
+            (transport if longest is None else longest.transport).abort()
+        super().connection_made(transport)
+        self.deadline = self.loop.call_later(HEADER_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Stop waiting once all headers of a request are there; wait for those of the next."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+        elif self.deadline is None:
+            self.deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _stop_waiting(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+
+
+def _deadline(connection: object) -> asyncio.TimerHandle | None:
+    return getattr(connection, "deadline", None)  # sockets of live runs have none
+
+
+class BoundedLog(logging.Filter):
+    """Lets a few lines a minute through, and says when others are left out."""
+
+    def __init__(self, most: int = MOST_LINES, seconds: float = LOG_SECONDS) -> None:
+        super().__init__()
+        self.most, self.seconds, self.since, self.lines = most, seconds, time.monotonic(), 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if time.monotonic() - self.since > self.seconds:
+            self.since, self.lines = time.monotonic(), 0
+        self.lines += 1
+        if self.lines == self.most:
+            record.msg, record.args, record.exc_info = "more such lines are left out", (), None
+        return self.lines <= self.most
+
+
 def listen(port: int) -> socket.socket:
     """Open a socket that only this machine can reach; port 0 takes a free one."""
     listener = socket.socket()
@@ -180,6 +240,8 @@ def serve(library: Library, listener: socket.socket, announce: Callable[[str], N
     """Serve a library until interrupted, and say under which address."""
     key = Key(listener.getsockname()[1])
     server = uvicorn.Server(configured(build_app(library, key)))
-    bound_logs()
+    bounded = BoundedLog()
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(bounded)
     announce(key.address)
     server.run(sockets=[listener])

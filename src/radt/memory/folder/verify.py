@@ -86,16 +86,20 @@ def repair(folder: Path) -> Repair:
         promised = read_acknowledged(folder)
         path = _latest(folder, promised)
         with _opened(path, promised) as remains:
+            before, missing, kept = remains.state, remains.missing_writes, len(remains.whole)
             if promised is not None and remains.findings.is_sound:
-                return Repair(len(remains.whole), (), 0, "")
-            if remains.identity is None or remains.is_hopeless:
+                return Repair(kept, (), 0, "")
+            lost_all = not kept and bool(missing or not remains.is_known)
+            if remains.identity is None or lost_all:
                 raise _hopeless(path)
             aside = _put_aside(path, folder / ASIDE)
             generation = int(path.stem.split("-")[1]) + 1
             rows = (remains.row(id) for id in sorted(remains.whole))
-            switch(folder, generation, remains.identity, rows, remains.next_state)
+            episodes = max(before.episodes, remains.episodes)
+            now = State(before.writes + missing + 1, kept, episodes, kept)  # ids are counted anew
+            switch(folder, generation, remains.identity, rows, now)
         remove_others(folder, database_path(folder, generation))
-        return Repair(len(remains.whole), remains.lost, remains.missing_writes, str(aside))
+        return Repair(kept, remains.lost, missing, str(aside))
 
 
 @dataclass
@@ -117,17 +121,6 @@ class Remains:
     def findings(self) -> Findings:
         """What to say of it."""
         return Findings(len(self.whole), self.lost, tuple(self.problems))
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether nothing was saved of what there was."""
-        return not self.whole and bool(self.missing_writes or not self.is_known)
-
-    @property
-    def next_state(self) -> State:
-        """The state of a database that holds the whole rows, numbered anew."""
-        writes, kept = self.state.writes + self.missing_writes + 1, len(self.whole)
-        return State(writes, kept, max(self.state.episodes, self.episodes), kept)
 
     def look_through(self, promised: Acknowledged | None) -> None:
         """Read everything, as it is at one moment."""

@@ -5,10 +5,9 @@ The name is all that is ever written down; the address and the password come fro
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from radt.memory.identity import Identity, StoreError
 from radt.memory.store import STORES
@@ -42,24 +41,20 @@ def server_name(place: object) -> str | None:
 def open_postgres(name: str, identity: Identity | None, writing: bool) -> PostgresStore:
     """Open a memory of the server whose address is in the environment; None: whosever it is."""
     check_name(name)
-    with explained_import():
-        from radt.memory.postgres.server import read_address
-        from radt.memory.postgres.store import PostgresStore
-    return PostgresStore(name, identity, writing, read_address())
+    store: PostgresStore = _client().PostgresStore(name, identity, writing)
+    return store
 
 
 def verify_server(name: str) -> Findings:
     """Read everything that the server holds of a memory, as it is at one moment."""
-    with explained_import():
-        from radt.memory.postgres import store
-    return store.look_through(name)
+    found: Findings = _client().look_through(name)
+    return found
 
 
-@contextmanager
-def explained_import() -> Iterator[None]:
-    """Say how to get the client libraries where they are missing."""
+def _client() -> Any:
+    """Import what talks to a server, or say how to get its libraries."""
     try:
-        yield
+        return importlib.import_module("radt.memory.postgres.store")
     except ModuleNotFoundError as error:
         raise StoreError(
             f"a memory on a server needs {error.name}: pip install 'radt[server]'"

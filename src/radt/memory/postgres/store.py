@@ -22,7 +22,6 @@ from radt.memory.identity import Identity, refuse_other, refuse_reader
 from radt.memory.index import FlatIndex, check_queries
 from radt.memory.postgres import tables
 from radt.memory.postgres.server import (
-    Address,
     Connection,
     MemoryServerError,
     Patience,
@@ -65,12 +64,11 @@ class PostgresStore(RowStore):
         name: str,
         identity: Identity | None,
         writing: bool,
-        address: Address,
         patience: Patience | None = None,
     ) -> None:
         """Open a memory by its name; without an identity, take the one it has."""
         self.place, self.writing, self.removals = f"postgres:{name}", writing, 0
-        self.server = Server(self.place, f"radt_{name}", address, patience or Patience())
+        self.server = Server(self.place, f"radt_{name}", read_address(), patience or Patience())
         self.format, self.state = RowFormat(self._find(identity)), State()
         self._writes = 0  # that this client has begun
         self._held: StoreIndex | None = None  # of a memory whose keys are held here
