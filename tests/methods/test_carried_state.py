@@ -18,7 +18,8 @@ from radt.methods.ad import AD, ADOptions, SequenceActor
 from radt.methods.carried_state import CarriedState
 from radt.methods.decision_cache import HeldChunks
 from radt.methods.trials import RunningTrials
-from radt.model.policy import RECURRENCES, ModelConfig
+from radt.model.policy import ModelConfig
+from radt.model.recurrent import RECURRENCES
 from radt.model.tokens import episodes_ago
 from radt.runs.step_recorder import StepRecorder
 from radt.trajectory import Batch
