@@ -21,8 +21,7 @@ from radt.collect.record import record_histories
 from radt.collect.rollout import episode_returns
 from radt.data import Dataset
 from radt.envs import ROBOTS, SUITES, dm_control, meta_world
-from radt.envs.pools import PoolVec
-from radt.envs.reference_scores import DM_CONTROL, META_WORLD
+from radt.envs.pools import DM_CONTROL, META_WORLD, PoolVec
 from radt.envs.suite import for_data, scoring_of, task_targets_of
 from radt.errors import MissingError, RunError
 from tests.contracts import env as contract
