@@ -267,7 +267,6 @@ def test_it_learns_goals_nearby() -> None:
     [
         ({"n_steps": 100}, "multiple of batch_size"),
         ({"transitions": 0}, "transitions must be at least 1"),
-        ({"observation_scale": "log"}, "'raw' or 'unit'"),
     ],
 )
 def test_impossible_configurations_are_refused(change: dict, message: str) -> None:

@@ -15,7 +15,6 @@ from radt.memory.entries import blank
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.decision_cache import MovingWindow
 from radt.methods.ra_dt import RADT, RADTActor, RADTOptions
-from radt.methods.retrieval_training import RetrievalTraining
 from radt.methods.subgoals import (
     SUBGOALS,
     HeldSubgoals,
@@ -23,6 +22,7 @@ from radt.methods.subgoals import (
     show_subgoal,
     subgoals_of_windows,
 )
+from radt.methods.training_contexts import RetrievalTraining
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler, rewards_before
 from radt.trajectory import Trajectory

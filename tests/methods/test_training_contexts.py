@@ -14,7 +14,7 @@ from radt.data import Dataset
 from radt.memory.entries import deduplicate_to
 from radt.memory.memory import MemoryConfig
 from radt.methods.ra_dt import RADT
-from radt.methods.retrieval_training import RetrievalTraining
+from radt.methods.training_contexts import RetrievalTraining
 from radt.methods.training_memory import TrainingMemory
 from tests.contracts.method import OPTIONS, RETRIEVAL, build_method, toy_dataset
 from tests.memory.toy_data import toy_embedder

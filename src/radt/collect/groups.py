@@ -25,7 +25,7 @@ from radt.data import History
 from radt.engine import JobError, single_threaded
 from radt.envs.suite import TaskSuite
 from radt.files import locked
-from radt.sealed import BrokenSealError, read_sealed, write_sealed
+from radt.sealed import EDITED, BrokenSealError, read_sealed, write_sealed
 
 Arrays = Mapping[str, NDArray[Any]]
 LearnerState = Mapping[str, NDArray[np.float32]]
@@ -107,8 +107,7 @@ def record_learning(
             f"{above:g}; lower collect.keep_above, or let agents learn longer with "
             f"collect.transitions. What is recorded is kept in {request.parts}"
         )
-    parts = (part for job in jobs[:done] for part in job.parts())
-    seconds = sum(part["seconds"].item() for part in parts if "seconds" in part)  # older ones: not
+    seconds = sum(part["seconds"].item() for job in jobs[:done] for part in job.parts())
     wanted = set(kept[:count])
     some = [job for job in jobs[:done] if wanted & set(job.tasks)]
     chosen = (history for job in some for history in histories(job) if history.task in wanted)
@@ -242,11 +241,11 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Read a file of arrays; those of older versions carry no seal."""
+    """Read a file of arrays, once it is what `write_arrays` wrote under this name."""
     try:
         tensors, header, has_seal = read_sealed(path)
-        if has_seal and header.get("file") != path.name:
-            raise BrokenSealError(f"was written as {header.get('file')}")
+        if not has_seal or header.get("file") != path.name:  # or another part lies in its place
+            raise BrokenSealError(EDITED)
     except BrokenSealError as error:
         raise CollectError(
             f"{path}: this part cannot be used: it {error}. Delete it and start again: it is redone"

@@ -82,10 +82,6 @@ class CollectConfig:
             )
         check_counts(self, "transitions", "n_epochs", "tasks_per_group", "rollouts_per_part")
         check_rates(self)
-        if self.observation_scale not in ("raw", "unit"):
-            raise ValueError(
-                f"observation_scale is 'raw' or 'unit', not {self.observation_scale!r}"
-            )
 
     @property
     def rollouts(self) -> int:

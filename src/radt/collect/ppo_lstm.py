@@ -220,7 +220,8 @@ class RecurrentRunner:
 
         rollout = runner.act(steps, choose)
         self.carry = LSTMState(*(part[-1].clone() for part in carry))
-        after = np.concatenate([values[1:], self._values_here()[None]])
+        here = self._value(*self._look(), self.carry)
+        after = np.concatenate([values[1:], here[None]])
         cut, found = self._values_of_cut(rollout, carry)
         after.reshape(steps, -1)[cut] = found
         seen, kept = (part.transpose(0, 1).flatten(1, 2) for part in (inputs, keep))
@@ -231,10 +232,6 @@ class RecurrentRunner:
         tasks, envs = self.networks.tasks, self.envs
         keep = torch.from_numpy(~self.runner.begun).float()
         return self._view(self.runner.states).view(tasks, envs, -1), keep.view(tasks, envs)
-
-    def _values_here(self) -> Floats:
-        """Value the present states, [tasks, envs]."""
-        return self._value(*self._look(), self.carry)
 
     def _values_of_cut(
         self, rollout: Rollout, carry: LSTMState

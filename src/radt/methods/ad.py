@@ -25,8 +25,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.collect.source import check_counts
 from radt.data.reader import Dataset, Episodes
-from radt.methods.carried_state import CarriedState
+from radt.methods.decision_cache import CarriedState
 from radt.methods.dt import DTActor, valid_dimensions
 from radt.methods.method import METHODS, ContextSize, Memoryless, MethodEntry, Progress, unembedded
 from radt.methods.transforms import check_transforms, transforms_of
@@ -53,8 +54,7 @@ class ADOptions(WindowOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.episode_gap < 1:
-            raise ValueError(f"episode_gap must be at least 1, not {self.episode_gap}")
+        check_counts(self, "episode_gap")
         check_share("context_dropout", self.context_dropout)
         most = math.inf if self.model.recurrent else 1
         if not 1 <= self.earlier_episodes <= most:

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.collect.source import check_counts
 from radt.data.reader import Dataset, Episodes
 from radt.envs.suite import SUITES, Oracle
 from radt.methods.dt import valid_dimensions
@@ -51,10 +52,8 @@ class DPTOptions(WindowOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("queries", "set_episodes", "set_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+        sizes = () if self.set_size is None else ("set_size",)
+        check_counts(self, "queries", "set_episodes", *sizes)
         check_share("context_dropout", self.context_dropout)
         if self.model.recurrent:
             raise ValueError(

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.collect.source import check_counts
 from radt.data.reader import Dataset
-from radt.methods.decision_cache import Window, check_window_step, window_of
+from radt.methods.decision_cache import Window, window_of
 from radt.methods.method import (
     METHODS,
     ContextSize,
@@ -39,9 +40,7 @@ class DTOptions(WindowOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.context_len < 1:
-            raise ValueError(f"context_len must be at least 1, not {self.context_len}")
-        check_window_step(self.window_step)
+        check_counts(self, "context_len", "window_step")
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from radt.memory.entries import chunks_apart
 from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.projection import ProjectedEmbedder
 from radt.memory.reweight import VALUE
-from radt.methods.decision_cache import HeldChunks, Window, check_window_step, window_of
+from radt.methods.decision_cache import HeldChunks, Window, window_of
 from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, Retrieve
-from radt.methods.retrieval_training import RetrievalTraining, check_query_offsets
 from radt.methods.retriever_learning import Compared, RetrieverLearner, RetrieverLearning
+from radt.methods.training_contexts import RetrievalTraining, check_query_offsets
 from radt.methods.training_memory import TrainingMemory
 from radt.methods.transforms import ChunkOptions, check_transforms, held_chunks, transforms_of
 from radt.methods.trials import RunningTrials
@@ -60,8 +60,7 @@ class RADTOptions(ChunkOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_window_step(self.window_step)
-        check_counts(self, "episode_every")
+        check_counts(self, "window_step", "episode_every")
         check_query_offsets(self.training.query_offsets, self.memory.halves.past)
         if self.subgoals and self.memory.utility == VALUE:
             raise ValueError(

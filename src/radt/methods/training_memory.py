@@ -17,9 +17,10 @@ from radt.memory.retrieve import Queries, blend_queries, candidates, retrieve
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.similarity import group
 from radt.methods.method import Progress
-from radt.methods.retrieval_training import Contexts, RetrievalTraining
 from radt.methods.training_contexts import (
+    Contexts,
     Pools,
+    RetrievalTraining,
     draw_earlier_worse,
     draw_from_all_tasks,
     draw_from_own_task,
