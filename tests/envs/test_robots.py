@@ -203,11 +203,6 @@ def test_unknown_tasks_are_named(suite: Any, task: int) -> None:
         suite.make(task)
 
 
-def test_unknown_ids_are_refused() -> None:
-    with pytest.raises(gym.error.NameNotFound):
-        gym.make("radt/MetaWorld-door-sing-v0")
-
-
 @BOTH
 def test_a_missing_extra_says_how_to_install_it(
     suite: Any,

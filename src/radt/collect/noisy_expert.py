@@ -160,10 +160,7 @@ def forecast_noisy_expert(suite: TaskSuite, options: NoisyExpertOptions) -> Fore
 
 
 EXPERT = SourceEntry(
-    NoisyExpertOptions,
-    record_noisy_expert,
-    forecast_noisy_expert,
-    check=check_noisy_expert,
+    NoisyExpertOptions, record_noisy_expert, forecast_noisy_expert, check=check_noisy_expert
 )
 for name in ("expert", "noisy-expert"):
     SOURCES.register(name, EXPERT)
