@@ -15,14 +15,14 @@ from radt.memory.entries import blank
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.decision_cache import MovingWindow
 from radt.methods.ra_dt import RADT, RADTActor, RADTOptions
-from radt.methods.subgoals import (
+from radt.methods.training_contexts import RetrievalTraining
+from radt.methods.transforms import (
     SUBGOALS,
     HeldSubgoals,
     draw_subgoals,
     show_subgoal,
     subgoals_of_windows,
 )
-from radt.methods.training_contexts import RetrievalTraining
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowOptions, WindowSampler, rewards_before
 from radt.trajectory import Trajectory

@@ -262,16 +262,10 @@ def minibatches(
 ) -> Iterator[Minibatch]:
     """Yield one epoch in the order of each task's permutation, [tasks, steps]."""
     samples, tasks = experience.shuffled(order, batch_size), len(order)
-    slots, widths = distinct_slots(samples.states, state_count)
+    widths, rows, pairs = places(samples, actions, state_count)
     count = tasks * int(widths.sum())
     share = normalise(samples.advantages).ravel() / batch_size
     gains = np.maximum(share, 0)
-    # Where each sample is summed when all minibatches lie one after the other, as blocks [tasks, D]
-    # and as blocks [tasks, actions, D].
-    starts, task = tasks * (np.cumsum(widths) - widths), np.arange(tasks)[:, None, None]
-    rows = ((starts + task[..., 0] * widths)[..., None] + slots).ravel()
-    pairs = (actions * starts)[:, None] + slots
-    pairs = (pairs + (task * actions + samples.actions) * widths[:, None]).ravel()
     states = np.zeros(count, np.int64)
     states[rows] = samples.states.ravel()
     probabilities = np.ones(count * actions)
@@ -325,6 +319,24 @@ def normalise(advantages: Floats) -> Floats:
     variance = np.square(centred).sum(axis=-1, keepdims=True) / (advantages.shape[-1] - 1)
     centred /= np.sqrt(variance) + 1e-8
     return centred
+
+
+def places(
+    samples: Experience, actions: int, state_count: int
+) -> tuple[Integers, Integers, Integers]:
+    """Say where samples are summed when all minibatches of an epoch lie one after the other.
+
+    Returns D of each minibatch, and of each sample the places in [tasks, D] and in
+    [tasks, actions, D] blocks.
+    """
+    task = np.arange(len(samples.states))[:, None, None]
+    slots, widths = distinct_slots(samples.states, state_count)
+    starts = len(task) * (np.cumsum(widths) - widths)  # [batches]
+    rows = (starts + task[..., 0] * widths)[..., None] + slots
+    pairs = (
+        (actions * starts)[:, None] + slots + (task * actions + samples.actions) * widths[:, None]
+    )
+    return widths, rows.ravel(), pairs.ravel()
 
 
 def distinct_slots(states: Integers, state_count: int) -> tuple[Integers, Integers]:

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -52,21 +51,10 @@ from radt.collect.source import (
     check_rates,
 )
 from radt.envs.suite import TaskSuite
-from radt.spaces import StateSpace, TaskSpaces
+from radt.spaces import StateSpace
 
 SECONDS_PER_WEIGHT_SAMPLE = 2e-10  # of a sample in one epoch, by weights of an LSTM, on two cores
 View = Callable[[NDArray[Any]], Tensor]
-
-
-class Environments(Protocol):
-    """What a learner needs of a suite."""
-
-    @property
-    def spaces(self) -> TaskSpaces:
-        """What networks need to know of its tasks."""
-
-    def make_vec(self, tasks: Sequence[int]) -> VectorEnv[Any, Any, Any]:
-        """Build all `tasks` as one vector environment, one slot each."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +171,7 @@ class RecurrentRunner:
     def __init__(
         self,
         networks: RecurrentActorCritics,
-        suite: Environments,
+        suite: Any,
         tasks: Sequence[int],
         seeds: Sequence[Sequence[int]],
     ) -> None:
@@ -271,9 +259,12 @@ def network_view(space: StateSpace) -> View:
 
 
 class RecurrentLearner:
-    """The learning agents of one group of tasks and the environments they act in."""
+    """The learning agents of one group of tasks and the environments they act in.
 
-    def __init__(self, suite: Environments, tasks: Sequence[int], config: RecurrentConfig) -> None:
+    Of a suite only `spaces` and `make_vec` are used.
+    """
+
+    def __init__(self, suite: Any, tasks: Sequence[int], config: RecurrentConfig) -> None:
         self.tasks, self.config = tuple(tasks), config
         self.actions = suite.spaces.action.size
         self.networks = RecurrentActorCritics(
