@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from radt.collect.source import check_counts
 from radt.data.reader import Dataset, Episodes
 from radt.envs.suite import SUITES, Oracle
-from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, Memoryless, MethodEntry, Progress, unembedded
 from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
@@ -117,8 +116,8 @@ class DPT:
         labels = recent.actions
         if self.oracle is not None:
             labels = optimal_labels(self.oracle, dataset, windows, recent)
-        valid = valid_dimensions(self.spaces, dataset.episodes.task[windows.episode])
-        return self.transform(DPTExamples(recent, known, labels, valid), rng)
+        examples = DPTExamples(recent, known, labels, self.sampler.valid(windows))
+        return self.transform(examples, rng)
 
     def loss(self, examples: DPTExamples) -> Tensor:
         """Return how badly the labels of the queries are predicted."""

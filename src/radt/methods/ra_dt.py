@@ -30,7 +30,6 @@ from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.projection import ProjectedEmbedder
 from radt.memory.reweight import VALUE
 from radt.methods.decision_cache import HeldChunks, Window, window_of
-from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, Retrieve
 from radt.methods.retriever_learning import Compared, RetrieverLearner, RetrieverLearning
 from radt.methods.training_contexts import RetrievalTraining, check_query_offsets
@@ -150,7 +149,7 @@ class RADT:
         targets = recent.mask
         if self.options.training.asks_by_prefix:  # then what comes before it helped to find it
             targets = targets & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
-        valid = valid_dimensions(self.spaces, self.sampler.dataset.episodes.task[windows.episode])
+        valid = self.sampler.valid(windows)
         episode = torch.from_numpy(windows.episode)
         # A generator of its own, so that the policy sees what it would see without.
         compared = self.beside.draw(rng.spawn(1)[0]) if self.beside else None

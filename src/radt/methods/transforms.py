@@ -41,7 +41,7 @@ class Transform(Protocol):
 class ChunkOptions(WindowOptions):
     """What can be told, beside windows, about chunks that a method reads."""
 
-    subgoals: bool = False  # show the chunk up to the next reward only (see below)
+    subgoals: bool = False  # show the chunk up to the next reward only (see transforms.py)
 
     def __post_init__(self) -> None:
         super().__post_init__()

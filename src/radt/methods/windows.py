@@ -82,6 +82,11 @@ class WindowSampler:
         batch = self.dataset.windows(windows.episode, windows.start, self.context_len)
         return up_to(batch, windows.stop)
 
+    def valid(self, windows: Windows) -> Tensor | None:
+        """Mark the dimensions of padded continuous actions that count, [B, action_size]."""
+        padding = self.dataset.spaces.padding(self.dataset.episodes.task[windows.episode])
+        return None if padding is None else torch.from_numpy(~padding)
+
 
 def up_to(batch: Batch, stop: NDArray[np.int64]) -> Batch:
     """Hide each row's steps from `stop` [B] on."""
