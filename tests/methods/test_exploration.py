@@ -144,7 +144,7 @@ def test_a_path_that_does_not_pay_is_avoided_twice_as_long_each_time() -> None:
     avoided = [known_path([1, *[0] * failed]).avoided for failed in range(12)]
     assert avoided == [0, 1, 0, 2, 1, 0, 4, 3, 2, 1, 0, 8]
     assert max(known_path([1, *[0] * failed]).avoided for failed in range(300)) == 2**LONGEST
-    assert known_path([1, 0, 0, 0, 1]) == KnownPath(1, 0, 0)
+    assert known_path([1, 0, 0, 0, 1]) == KnownPath(1, 0)
 
 
 @given(st.lists(TRIALS, min_size=1, max_size=4))

@@ -39,14 +39,13 @@ class KnownPath:
 
     most_rewards: int  # of any trial
     avoided: int  # trials for which the path is avoided from now on
-    failures: int  # times that it did not pay in a row
 
 
 def known_path(rewards: Sequence[int]) -> KnownPath:
     """Learn from how many rewards each finished trial had."""
-    most = avoided = failures = 0
+    most = avoided = failures = 0  # times that it did not pay in a row
     if not any(rewards):
-        return KnownPath(most, avoided, failures)
+        return KnownPath(most, avoided)
     for count in rewards:
         most = max(most, count)
         if count == most:
@@ -56,7 +55,7 @@ def known_path(rewards: Sequence[int]) -> KnownPath:
         else:
             avoided = 1 << min(failures, LONGEST)
             failures += 1
-    return KnownPath(most, avoided, failures)
+    return KnownPath(most, avoided)
 
 
 def exploring(trials: RunningTrials, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
