@@ -76,13 +76,12 @@ def make_tape(
     seen, keep, before, opened, after, squashed, readable, arriving, errors, through, kept = room
     seen[..., inputs : inputs + BIASES] = 1
     readable[..., -1] = 1
-    rows = Step(
-        *(seen, seen[..., -units:], keep, before, opened, opened[..., :-units]),
-        *(*opened.split(units, dim=-1), after, squashed, readable[..., :-1], arriving, errors),
-        *(errors[..., :units], errors[..., units:].unflatten(-1, (-1, units)), through, kept),
-    )
-    cut = (view.unflatten(1, (steps, lanes)).unbind(1) for view in rows)
-    return Tape(rows, tuple(Step(*parts) for parts in zip(*cut, strict=True)), readable)
+    views = [seen, seen[..., -units:], keep, before, opened, opened[..., :-units]]
+    views += [*opened.split(units, dim=-1), after, squashed, readable[..., :-1], arriving, errors]
+    views += [errors[..., :units], errors[..., units:].unflatten(-1, (-1, units)), through, kept]
+    cut = (view.unflatten(1, (steps, lanes)).unbind(1) for view in views)
+    each = tuple(Step(*parts) for parts in zip(*cut, strict=True))
+    return Tape(Step(*views), each, readable)
 
 
 def forward_steps(weights: Tensor, steps: Sequence[Step], carries: Mapping[int, LSTMState]) -> None:

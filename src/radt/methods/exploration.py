@@ -43,7 +43,7 @@ class KnownPath:
 
 def known_path(rewards: Sequence[int]) -> KnownPath:
     """Learn from how many rewards each finished trial had."""
-    most = avoided = failures = 0  # times that it did not pay in a row
+    most = avoided = failures = 0
     if not any(rewards):
         return KnownPath(most, avoided)
     for count in rewards:
@@ -54,7 +54,7 @@ def known_path(rewards: Sequence[int]) -> KnownPath:
             avoided -= 1
         else:
             avoided = 1 << min(failures, LONGEST)
-            failures += 1
+            failures += 1  # in a row
     return KnownPath(most, avoided)
 
 
