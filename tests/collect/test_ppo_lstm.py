@@ -76,7 +76,7 @@ def make_learner(config: RecurrentConfig = CONFIG) -> RecurrentLearner:
 
 def roll_out(learner: RecurrentLearner, seed: int = 0) -> Any:
     uniforms = np.random.default_rng(seed).random((STEPS, len(TASKS), ENVS))
-    return learner.runner.rollout(uniforms)
+    return learner.acting.rollout(uniforms)
 
 
 def column(recorded: Any, task: int, env: int) -> tuple[torch.Tensor, np.ndarray]:
@@ -88,7 +88,7 @@ def column(recorded: Any, task: int, env: int) -> tuple[torch.Tensor, np.ndarray
 def test_acting_equals_a_network_of_its_own() -> None:
     learner = make_learner()
     roll_out(learner, seed=1)  # so that memories and episodes are in the middle
-    before = learner.runner.carry
+    before = learner.acting.carry
     recorded = roll_out(learner)
     rollout = recorded.rollout
     assert rollout.truncated.any()

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from radt.collect.rollout import Rollout, episode_returns, late_return, one_history
+from radt.collect.networks import Adam
+from radt.collect.rollout import Rollout, Runner, episode_returns, late_return, one_history
 from radt.collect.source import CollectError, CollectProgress, Recorded, Request
 from radt.data import History
 from radt.engine import JobError, single_threaded
@@ -33,25 +34,34 @@ News = tuple[int, float]  # rollouts that a group has done, and rewards per epis
 RECORDED = ("states", "actions", "rewards", "ends")  # of rollouts, in a part
 
 
-class Learner(Protocol):
+class Learner:
     """The learning agents of one group of tasks, and the environments that they act in."""
 
-    rollouts: int  # how many are done
+    rollouts = 0  # how many are done
+    optimiser: Adam
+    runner: Runner
 
-    def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: Any) -> None: ...
+    def __init__(self, suite: TaskSuite, tasks: Sequence[int], config: Any) -> None:
+        self.tasks, self.config = tuple(tasks), config
 
     def advance(self) -> Rollout:
         """Act for one rollout and, unless it is the last one, learn from it."""
+        raise NotImplementedError
 
     def state(self) -> LearnerState:
         """Return what `resume` needs beside the recorded actions."""
+        return self.optimiser.state()
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
         """Go on after the recorded actions [steps, slots], which the environments take again."""
+        self.optimiser.restore(state)
+        self.rollouts = len(actions) // self.config.n_steps
+        return self.runner.replay(actions)
 
     @staticmethod
     def observed(suite: TaskSuite, options: Any, states: NDArray[Any]) -> NDArray[Any]:
         """Turn recorded states [N, values] into those of the suite [N, *shape]."""
+        return states
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.collect.groups import LearnerState, record_learning
+from radt.collect.groups import Learner, LearnerState, record_learning
 from radt.collect.lstm import LSTMState, RecurrentActorCritics
 from radt.collect.networks import POLICY, VALUE, Adam, Experience, of_samples, output_gradients
 from radt.collect.ppo import require_discrete_actions
@@ -258,14 +258,14 @@ def network_view(space: StateSpace) -> View:
     return view
 
 
-class RecurrentLearner:
-    """The learning agents of one group of tasks and the environments they act in.
+class RecurrentLearner(Learner):
+    """Two LSTMs per task, each in several environments.
 
     Of a suite only `spaces` and `make_vec` are used.
     """
 
     def __init__(self, suite: Any, tasks: Sequence[int], config: RecurrentConfig) -> None:
-        self.tasks, self.config = tuple(tasks), config
+        super().__init__(suite, tasks, config)
         self.actions = suite.spaces.action.size
         self.networks = RecurrentActorCritics(
             [stream(config.seed, task, INITIAL) for task in tasks],
@@ -278,14 +278,14 @@ class RecurrentLearner:
         self.optimiser = Adam(self.networks.parameters, config.learning_rate, config.adam_epsilon)
         streams = [stream(config.seed, task, ENVIRONMENT) for task in tasks]
         seeds = [own.integers(2**31, size=config.envs_per_task).tolist() for own in streams]
-        self.runner = RecurrentRunner(self.networks, suite, tasks, seeds)
-        self.rollouts = 0  # how many are done
+        self.acting = RecurrentRunner(self.networks, suite, tasks, seeds)
+        self.runner = self.acting.runner
 
     def advance(self) -> Rollout:
         config = self.config
         shape = (config.n_steps, config.envs_per_task)
         streams = [stream(config.seed, task, ROLLOUT, self.rollouts) for task in self.tasks]
-        recorded = self.runner.rollout(np.stack([own.random(shape) for own in streams], axis=1))
+        recorded = self.acting.rollout(np.stack([own.random(shape) for own in streams], axis=1))
         self.rollouts += 1
         if self.rollouts < config.rollouts:
             self._learn(recorded)
@@ -314,20 +314,13 @@ class RecurrentLearner:
         self.optimiser.step()
 
     def state(self) -> LearnerState:
-        hidden, cells = (part.numpy() for part in self.runner.carry)
-        return {**self.optimiser.state(), "hidden": hidden, "cells": cells}
+        hidden, cells = (part.numpy() for part in self.acting.carry)
+        return {**super().state(), "hidden": hidden, "cells": cells}
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
-        self.optimiser.restore(state)
         carried = (torch.from_numpy(state[name]).clone() for name in ("hidden", "cells"))
-        self.runner.carry = LSTMState(*carried)
-        self.rollouts = len(actions) // self.config.n_steps
-        return self.runner.runner.replay(actions)
-
-    @staticmethod
-    def observed(suite: TaskSuite, options: RecurrentConfig, states: NDArray[Any]) -> NDArray[Any]:
-        """Return the states, which are stored as they were seen."""
-        return states
+        self.acting.carry = LSTMState(*carried)
+        return super().resume(state, actions)
 
 
 def check_ppo_lstm(suite: TaskSuite, options: RecurrentConfig) -> None:
