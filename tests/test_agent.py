@@ -23,7 +23,7 @@ from radt.model.heads import CONTINUOUS
 from radt.trajectory import Trajectory
 from tests.contracts.method import OPTIONS, build_method
 from tests.contracts.unequal import HORIZON, SPACES, Unequal, diaries, unequal_envs
-from tests.toys import TOY_GRID, TOY_REACH
+from tests.toys import TOY_REACH
 
 TASKS = (0, 1, 2, 5)
 
@@ -478,15 +478,6 @@ def test_an_environment_that_is_reset_in_the_middle_is_noticed_at_the_horizon() 
         walk(other, HORIZON)
 
 
-def test_a_trial_that_never_ends_is_an_error() -> None:
-    agent = agent_for("dt")
-    for _ in range(HORIZON):
-        agent.act(np.zeros(2, int))
-        agent.observe(0.0, False, False)
-    with pytest.raises(ValueError, match="beyond the 7 steps"):
-        agent.act(np.zeros(2, int))
-
-
 def test_the_same_keys_give_the_same_noise_whatever_the_method(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -599,16 +590,3 @@ def test_explores_until_the_first_reward_of_a_task() -> None:
 def test_rules_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must"):
         ActionRule(**options)
-
-
-def test_dark_room_in_every_mode_stores_the_same() -> None:
-    stored = []
-    for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED):
-        method = build_method("ra-dt", TOY_GRID.spaces)
-        agent = Agent(method, Target(9.0), slots=2, autoreset_mode=mode)
-        in_context_learning(agent, TOY_GRID.make_vec((4, 5), mode), 3, seed=0)
-        assert agent.memory is not None
-        stored.append(agent.memory)
-    for other in stored[1:]:
-        assert torch.equal(other.keys, stored[0].keys)
-        assert torch.equal(other.contents().chunks.actions, stored[0].contents().chunks.actions)

@@ -19,7 +19,7 @@ from radt.decode import DecodeError
 from radt.envs import SUITES
 from radt.icl import in_context_learning
 from radt.loading import WEIGHTS
-from radt.methods.method import blueprint
+from radt.methods.method import build_method
 from radt.registry import UnknownNameError
 from radt.runs.plan import plan_run, steps_per_decision
 from radt.runs.run import RunError, dataset_path
@@ -171,7 +171,7 @@ def test_a_plan_knows_what_a_decision_reads(
     method: str, changes: tuple[str, ...], steps: float
 ) -> None:
     config = radt.preset(ENV, method, "laptop", *changes)
-    built = blueprint(config.method, SUITES[ENV].spaces, config.options, config.embedder, 0)
+    built = build_method(config.method, SUITES[ENV].spaces, config.options, config.embedder, 0)
     assert steps_per_decision(built, config.options) == steps
 
 

@@ -25,7 +25,7 @@ from radt.costs import (
     warm_actor,
 )
 from radt.envs.suite import TaskSuite
-from radt.methods.dt import DTActor, DTExamples
+from radt.methods.dt import DTActor, WindowExamples
 from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.trajectory import Trajectory
 from tests.contracts import embedder as contract
@@ -126,7 +126,7 @@ def test_targets_are_marked_steps_or_else_all_real_ones(tmp_path: Path) -> None:
     for method in (dt, ra_dt):
         method.prepare(dataset)
     examples = dt.draw(8, np.random.default_rng(0))
-    assert isinstance(examples, DTExamples)
+    assert isinstance(examples, WindowExamples)
     assert count_targets(examples) == int(examples.recent.mask.sum())
     marked = ra_dt.draw(8, np.random.default_rng(0))
     assert count_targets(marked) == int(marked.targets.sum())

@@ -32,7 +32,7 @@ from radt.memory.identity import (
 from radt.memory.memory import Memory
 from radt.memory.memory_file import SavedTasks, by_task
 from radt.memory.store import NewEntries
-from radt.methods.back_off import exploring, packed, unpacked
+from radt.methods.exploration import exploring, packed, unpacked
 from radt.methods.method import Method, SavesState, UsesSharedMemory, check_size, head_of
 from radt.methods.trials import RunningTrials
 from radt.model.encoders import FrozenEncoder
@@ -103,21 +103,6 @@ class Agent:
         self._may_act, self._may_observe = True, False  # one after the other, in turn
         self.unwritten: list[Trajectory] = []  # finished trials that the memory could not take
         self.start_task()
-
-    @property
-    def keys(self) -> list[int]:
-        """An older name of `tasks`."""
-        return self.tasks
-
-    @property
-    def asked(self) -> NDArray[np.int64]:
-        """An older name of `query_slots`."""
-        return self.query_slots
-
-    @property
-    def chances(self) -> NDArray[np.float64] | None:
-        """An older name of `action_probabilities`."""
-        return self.action_probabilities
 
     @property
     def memory(self) -> Memory | None:
@@ -272,13 +257,12 @@ class Agent:
         self._members = members(self.tasks)
         self.trials.trial[:] = progress["trial"].numpy()
         self.trials.solved[:] = progress["solved"].numpy()
-        self.trials.rewards_of_trials = unpacked(progress, self.slots)
+        known = progress.get("rewards_of_trials", torch.zeros(self.slots, 0))  # not in older files
+        self.trials.rewards_of_trials = unpacked(known)
         self._tasks_started[:] = progress["tasks_started"].numpy()
         self.unwritten = []
-        self._between[:] = True
-        self._dummy[:] = False
-        self._acting = np.zeros(0, dtype=np.int64)
-        self._may_act, self._may_observe = True, False
+        self.abandon()
+        self._may_observe = False
 
     def _share(self, memory: Memory | str | Path) -> Memory:
         """Let the actor use a memory that was given, once it fits."""

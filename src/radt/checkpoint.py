@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import safetensors
+import torch
 from torch import Tensor
 
 from radt.data.manifest import check_spaces
@@ -21,7 +22,7 @@ from radt.errors import RadtError
 from radt.files import open_plain
 from radt.memory.embed import EMBEDDERS
 from radt.methods.exploration import ExplorationConfig, with_exploration
-from radt.methods.method import METHODS, Method, blueprint, build_method
+from radt.methods.method import METHODS, Method, build_method
 from radt.model.encoders import EncoderCard
 from radt.registry import UnknownNameError
 from radt.sealed import EDITED, BrokenSealError, read_sealed, write_sealed
@@ -77,12 +78,15 @@ def load_checkpoint(path: Path) -> tuple[Method, Card]:
     shapes, header = read_header(path)
     card = _card_in(path, header)
     _check_layers(path, shapes, card)
-    _check_shapes(path, shapes, card, options_of(path, card))
+    _check_shapes(path, shapes, card)
     tensors, _ = read_tensors(path)
     method = untrained(path, card)
     method.name = card.label or card.method
     for part, network in method.networks.items():
-        network.load_state_dict(_part(part, tensors))
+        own = {
+            n.removeprefix(f"{part}."): t for n, t in tensors.items() if n.startswith(f"{part}.")
+        }
+        network.load_state_dict(own)
         network.eval()
     return method, card
 
@@ -206,14 +210,14 @@ def _check_layers(path: Path, found: Mapping[str, Any], card: Card) -> None:
                 )
 
 
-def _check_shapes(
-    path: Path, found: Mapping[str, tuple[int, ...]], card: Card, options: tuple[Any, Any]
-) -> None:
+def _check_shapes(path: Path, found: Mapping[str, tuple[int, ...]], card: Card) -> None:
     """Build the method without memory for weights and compare every shape."""
     try:
         check_spaces(card.spaces)
-        name = None if card.embedder is None else card.embedder.name
-        method = blueprint(card.method, card.spaces, *options, card.seed, name, card.encoder)
+        with torch.device("meta"):
+            method = untrained(path, card)
+    except CheckpointError:
+        raise
     except (LookupError, RuntimeError, ValueError, TypeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(
@@ -235,7 +239,3 @@ def _tensors(method: Method) -> dict[str, Tensor]:
         for part, network in method.networks.items()
         for name, tensor in network.state_dict().items()
     }
-
-
-def _part(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {n.removeprefix(f"{part}."): t for n, t in tensors.items() if n.startswith(f"{part}.")}

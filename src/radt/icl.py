@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from radt.agent import Agent, members
 
-StepCallback = Callable[[int, Agent, NDArray[Any], NDArray[Any]], None]  # step, agent, obs, rewards
-
 
 class Observer(Protocol):
     """Records something while trials are rolled out."""
@@ -47,7 +45,7 @@ def in_context_learning(
     env: gym.vector.VectorEnv[Any, Any, Any],
     trials: int,
     seed: int,
-    after_step: StepCallback | None = None,
+    after_step: Callable[[int, Agent, NDArray[Any], NDArray[Any]], None] | None = None,
     after_trial: Callable[[ICLResult, int], None] | None = None,
 ) -> ICLResult:
     """Roll out N trials of each task, starting with an empty memory (Algorithm 1).

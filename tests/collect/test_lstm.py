@@ -62,10 +62,11 @@ def test_outputs_and_gradients_equal_torch(lanes: int, starts: tuple[int, ...]) 
     weights = random(NETS, INPUTS + 2 + UNITS, 4 * UNITS)
     carries = {start: LSTMState(*random(2, NETS, lanes, UNITS)) for start in starts}
     tape = make_tape(NETS, steps, lanes, INPUTS, UNITS, torch.float64)
-    tape.inputs[..., FIRST] = random(NETS, steps * lanes, INPUTS)
-    tape.keep[:] = torch.rand(tape.keep.shape) > 0.3
+    rows = tape.rows
+    rows.inputs[..., FIRST] = random(NETS, steps * lanes, INPUTS)
+    rows.keep[:] = torch.rand(rows.keep.shape) > 0.3
     lstm.forward_steps(weights, tape.steps, carries)
-    tape.arriving[:] = random(*tape.arriving.shape)
+    rows.arriving[:] = random(*rows.arriving.shape)
     mine = torch.empty_like(weights)
     lstm.backward_steps(weights, tape, carries, mine)
     for net in range(NETS):
@@ -73,10 +74,10 @@ def test_outputs_and_gradients_equal_torch(lanes: int, starts: tuple[int, ...]) 
         for (start, stop), lane in product(pairwise((*starts, steps)), range(lanes)):
             own = torch.arange(start, stop) * lanes + lane
             first = LSTMState(*(part[net, lane] for part in carries[start]))
-            states, keep = tape.inputs[net, own, FIRST], tape.keep[net, own, 0]
+            states, keep = rows.inputs[net, own, FIRST], rows.keep[net, own, 0]
             expected = by_torch(network, states, keep, first)
-            torch.testing.assert_close(tape.outputs[net, own, :-1], expected)
-            loss = loss + (expected * tape.arriving[net, own]).sum()
+            torch.testing.assert_close(rows.outputs[net, own], expected)
+            loss = loss + (expected * rows.arriving[net, own]).sum()
         loss.backward()
         torch.testing.assert_close(mine[net], gradients_as_ours(network))
 

@@ -16,7 +16,6 @@ from radt.collect.networks import (
     Adam,
     Experience,
     minibatches,
-    normalise,
     of_samples,
     orthogonal,
     output_gradients,
@@ -118,26 +117,6 @@ def test_samples_one_by_one_have_the_same_gradient() -> None:
     seen = inputs[torch.from_numpy(experience.states[:, rows])]
     networks.backward(output_gradients(networks.forward(seen), samples, CONFIG))
     torch.testing.assert_close(networks.parameters.gradients, expected, rtol=1e-9, atol=1e-9)
-
-
-def test_a_minibatch_keeps_every_sample() -> None:
-    experience, _ = make_experience()
-    order = np.tile(np.arange(STEPS), (TASKS, 1))
-    for number, batch in enumerate(minibatches(experience, order, BATCH, ACTIONS, STATES)):
-        part = slice(number * BATCH, (number + 1) * BATCH)
-        torch.testing.assert_close(batch.visits.sum(dim=1), torch.ones(TASKS))
-        for task in range(TASKS):
-            seen = batch.states[task][batch.visits[task] > 0].tolist()
-            assert seen == sorted(set(experience.states[task, part].tolist()))
-        means = torch.from_numpy(experience.returns[:, part].mean(axis=1)).float()
-        torch.testing.assert_close(batch.returns.sum(dim=1), means)
-
-
-def test_normalised_advantages_equal_torch() -> None:
-    values = np.random.default_rng(0).normal(2, 3, size=(4, 5, 16))
-    tensor = torch.from_numpy(values)
-    expected = (tensor - tensor.mean(-1, keepdim=True)) / (tensor.std(-1, keepdim=True) + 1e-8)
-    np.testing.assert_allclose(normalise(values), expected.numpy(), rtol=1e-12)
 
 
 def test_clipping_and_adam_equal_torch_for_each_task() -> None:
@@ -267,7 +246,6 @@ def test_it_learns_goals_nearby() -> None:
     [
         ({"n_steps": 100}, "multiple of batch_size"),
         ({"transitions": 0}, "transitions must be at least 1"),
-        ({"observation_scale": "log"}, "'raw' or 'unit'"),
     ],
 )
 def test_impossible_configurations_are_refused(change: dict, message: str) -> None:

@@ -64,7 +64,6 @@ ENTRY = SourceEntry(
     WalkOptions,
     record_walks,
     lambda suite, options: Forecast(4, 96, 0.1),
-    lambda env: WalkOptions(),
 )
 
 

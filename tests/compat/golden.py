@@ -37,7 +37,7 @@ WAYS = (  # what ra-dt+ does in long rooms, under the names of November 2026
 CASES: dict[str, tuple[str, tuple[str, ...]]] = {  # method and --set values by name
     **{name: (name, ()) for name in ("dt", "dt-2ep", "ad", "dpt", "dpt-oracle")},
     "ra-dt": ("ra-dt", ("options.training.query=prefix",)),  # as the row was then
-    **{name: (name, ()) for name in ("ra-dt+", "ra-dt-lm")},
+    **{name: (name, ()) for name in ("ra-dt+", "ra-dt-lm", "ra-dt-tuned")},
     "ra-dt+ one place": ("ra-dt+", (*WAYS, "options.training.cut_short=0.5")),
     "ra-dt+ place after place": ("ra-dt+", (*WAYS, "options.legs=true")),
     "ra-dt prefix of two": ("ra-dt", ("options.training.query_offsets=[0,25]",)),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from radt.data import History, Manifest, write_history, write_manifest
+from radt.envs.suite import TaskSuite
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 GRID = TaskSpaces(
@@ -65,6 +66,19 @@ def manifest_of(files, spaces: TaskSpaces) -> Manifest:
         files=tuple(files),
         wall_seconds=1.5,
     )
+
+
+def assert_obeys(suite: TaskSuite, history: History) -> None:
+    """Take a history's actions again: states, rewards and ends come out as they were recorded."""
+    env, start = suite.make(history.task), 0
+    for length in history.lengths:
+        state, _ = env.reset()
+        for step in range(start, start + length):
+            np.testing.assert_array_equal(state, history.states[step])
+            state, reward, ended, cut, _ = env.step(int(history.actions[step]))
+            assert reward == history.rewards[step]
+            assert (ended or cut) == (step == start + length - 1)
+        start += length
 
 
 def write_dataset(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes.util
 import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import radt
-from radt import cli
 from radt.collect import SB3Options, record_histories
 from radt.data import Dataset
-from radt.envs import GAMES, SUITES, procgen
+from radt.envs import GAMES, procgen
 from radt.envs.pools import PoolVec
 from radt.envs.suite import for_data, scoring_of, splits_of, twins_of
 from radt.errors import MissingError
@@ -134,19 +132,6 @@ def test_what_is_no_action_is_refused(action: Any, said: str) -> None:
 def test_unknown_tasks_are_named() -> None:
     with pytest.raises(ValueError, match="procgen has tasks 0 to 27, not 28"):
         SUITE.make(28)
-
-
-def test_a_missing_extra_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "envpool", None)
-    monkeypatch.setenv("RADT_HOME", str(tmp_path))
-    with pytest.raises(MissingError, match=r"make setup .*pip install 'radt\[control\]'"):
-        SUITE.make(0)
-    assert SUITE.name in SUITES.names()
-    run = ["run", "procgen", "--method=random", "--budget=smoke", "--quiet", f"--out={tmp_path}"]
-    assert cli.main(run) == 2
-    assert "radt[control]" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(find_spec("envpool") is None, reason="envpool is not installed")

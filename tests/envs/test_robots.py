@@ -21,8 +21,7 @@ from radt.collect.record import record_histories
 from radt.collect.rollout import episode_returns
 from radt.data import Dataset
 from radt.envs import ROBOTS, SUITES, dm_control, meta_world
-from radt.envs.pools import PoolVec
-from radt.envs.reference_scores import DM_CONTROL, META_WORLD
+from radt.envs.pools import DM_CONTROL, META_WORLD, PoolVec
 from radt.envs.suite import for_data, scoring_of, task_targets_of
 from radt.errors import MissingError, RunError
 from tests.contracts import env as contract
@@ -202,11 +201,6 @@ def test_bad_actions_never_reach_the_simulator(actions: Any, said: str) -> None:
 def test_unknown_tasks_are_named(suite: Any, task: int) -> None:
     with pytest.raises(ValueError, match=f"{suite.name} has tasks 0 to .*, not {task}"):
         suite.make(task)
-
-
-def test_unknown_ids_are_refused() -> None:
-    with pytest.raises(gym.error.NameNotFound):
-        gym.make("radt/MetaWorld-door-sing-v0")
 
 
 @BOTH

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from radt.memory.embed import DecisionTransformerEmbedder, fingerprint
-from radt.model.policy import RECURRENCES
+from radt.model.recurrent import RECURRENCES
 from radt.model.tokens import Tokenisation
 from tests.contracts import embedder as contract
 from tests.memory.toy_data import toy_embedder

@@ -16,7 +16,7 @@ from radt.envs.suite import TaskSuite
 from radt.memory.index import FlatIndex, similarity, unit
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods import training_index
-from radt.methods.retrieval_training import RetrievalTraining
+from radt.methods.training_contexts import RetrievalTraining
 from radt.methods.training_memory import TrainingMemory
 from radt.methods.transforms import truncate_chunks
 from radt.trajectory import Batch, Trajectory

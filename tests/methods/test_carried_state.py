@@ -15,10 +15,10 @@ from radt.costs import flops_per_decision, random_answers, random_states
 from radt.data import Dataset
 from radt.envs.suite import TaskSuite
 from radt.methods.ad import AD, ADOptions, SequenceActor
-from radt.methods.carried_state import CarriedState
-from radt.methods.decision_cache import HeldChunks
+from radt.methods.decision_cache import CarriedState, HeldChunks
 from radt.methods.trials import RunningTrials
-from radt.model.policy import RECURRENCES, ModelConfig
+from radt.model.policy import ModelConfig
+from radt.model.recurrent import RECURRENCES
 from radt.model.tokens import episodes_ago
 from radt.runs.step_recorder import StepRecorder
 from radt.trajectory import Batch

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from radt.api import preset
+from radt.costs import random_answers, random_states
 from radt.data import Dataset
 from radt.methods.ad import (
     AD,
@@ -132,25 +133,14 @@ def lives(
         trials.see(everyone, random_states(spaces, slots, rng))
         acting = np.sort(rng.choice(slots, 3, replace=False))  # whoever acts beside
         answers.append(tuple(actor.decide(trials, acting) for actor in actors))
-        trials.record(acting, random_actions(spaces, 3, rng), rng.random(3).astype(np.float32))
+        actions, _ = random_answers(spaces, 3, rng)
+        trials.record(acting, actions, rng.random(3).astype(np.float32))
         over = (trials.step == spaces.horizon) | (rng.random(slots) < 0.15)
         ended = [trials.finish(slot) for slot in everyone[over & (trials.step > 0)].tolist()]
         for actor in actors:
             actor.remember(ended)
         between[[trial.task for trial in ended]] = True
     return answers
-
-
-def random_states(spaces: TaskSpaces, count: int, rng: np.random.Generator) -> np.ndarray:
-    if spaces.state.kind == "discrete":
-        return rng.integers(spaces.state.bins, size=(count, *spaces.state.shape))
-    return rng.normal(size=(count, *spaces.state.shape)).astype(np.float32)
-
-
-def random_actions(spaces: TaskSpaces, count: int, rng: np.random.Generator) -> np.ndarray:
-    if spaces.action.kind == "discrete":
-        return rng.integers(spaces.action.size, size=count)
-    return rng.uniform(-1, 1, (count, spaces.action.size)).astype(np.float32)
 
 
 @pytest.mark.parametrize("tokens", ["fused", "interleaved"])
@@ -210,8 +200,3 @@ def test_ad_reads_no_return_to_go_and_the_other_row_does() -> None:
     assert (config.method, config.label) == ("ad", "dt-2ep")
     assert config.options.model.return_to_go
     assert config.options.episode_gap == 1
-
-
-def test_both_can_be_built() -> None:
-    for name in ("ad", "dt-2ep"):
-        assert build_method(name, TOY_GRID.spaces).name == name

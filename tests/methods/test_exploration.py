@@ -7,15 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from radt.api import preset
 from radt.checkpoint import load_checkpoint, save_checkpoint
 from radt.config import from_json
 from radt.methods.controls import ChoosesChunks, possible
 from radt.methods.exploration import (
+    LONGEST,
     ExplorationBonus,
     ExplorationConfig,
+    KnownPath,
     exploration_of,
+    known_path,
+    packed,
+    unpacked,
     with_exploration,
 )
 from radt.methods.method import SavesState, UsesSharedMemory
@@ -128,6 +135,21 @@ def test_who_waits_in_vain_on_a_known_way_looks_around() -> None:
     waited = after((1, 0.0), (1, 0.0), (3, 0.0))
     assert waited == pytest.approx([0, -2 * np.log(3), 0, -2 * np.log(2), 0])
     assert after((1, 0.0), (2, 1.0), (3, 0.0)) == pytest.approx([0, 0, 0, -2 * np.log(2), 0])
+
+
+TRIALS = st.lists(st.integers(0, 3), max_size=60)
+
+
+def test_a_path_that_does_not_pay_is_avoided_twice_as_long_each_time() -> None:
+    avoided = [known_path([1, *[0] * failed]).avoided for failed in range(12)]
+    assert avoided == [0, 1, 0, 2, 1, 0, 4, 3, 2, 1, 0, 8]
+    assert max(known_path([1, *[0] * failed]).avoided for failed in range(300)) == 2**LONGEST
+    assert known_path([1, 0, 0, 0, 1]) == KnownPath(1, 0)
+
+
+@given(st.lists(TRIALS, min_size=1, max_size=4))
+def test_what_is_saved_is_read_again(rewards: list[list[int]]) -> None:
+    assert unpacked(packed(rewards)) == rewards
 
 
 COUNTS = ExplorationConfig(count_bonus=24.0, revisit_penalty=24.0)

@@ -82,8 +82,3 @@ def test_only_what_is_new_is_read(rng: np.random.Generator) -> None:
     held.hold(second, everyone)
     assert counts == [2, 1]
     assert differ(first, second).tolist() == [False, True, False, True, False]
-
-
-def test_a_policy_that_reads_no_chunks_is_refused(rng: np.random.Generator) -> None:
-    with pytest.raises(ValueError, match="retrieves=True"):
-        HeldChunks(small_model(TOY_REACH.spaces), chunks(TOY_REACH, rng, SLOTS))

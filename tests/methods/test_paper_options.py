@@ -20,7 +20,7 @@ from radt.memory.identity import Identity, MemoryFileError, MemoryMismatchError
 from radt.memory.language import LanguageOptions
 from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.retrieve import Searchable
-from radt.methods.retrieval_training import RetrievalTraining
+from radt.methods.training_contexts import RetrievalTraining
 from radt.methods.training_index import told
 from radt.methods.training_memory import TrainingMemory
 from radt.model.policy import DecisionTransformer, ModelConfig

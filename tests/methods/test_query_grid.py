@@ -10,7 +10,7 @@ import pytest
 
 from radt.data import Dataset
 from radt.methods.ra_dt import RADT, RADTOptions
-from radt.methods.retrieval_training import RetrievalTraining
+from radt.methods.training_contexts import RetrievalTraining
 from tests.contracts.method import OPTIONS, build_method, toy_dataset
 from tests.memory.tiny_language import tiny_embedder
 from tests.toys import TOY_GRID

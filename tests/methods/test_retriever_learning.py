@@ -27,6 +27,7 @@ from radt.runs.run import Run
 from radt.track import Tracker
 from tests.contracts.method import OPTIONS, TINY, build_method, card_of, roll_out, toy_dataset
 from tests.runs.small import collect_here, small_config, train_here, use_toys
+from tests.test_learn import KilledError, Lines, assert_same_state, kill_at
 from tests.toys import TOY_GRID, TOY_REACH
 
 CONFIG = LearnConfig(
@@ -68,24 +69,11 @@ def build(dataset: Dataset) -> Callable[..., Any]:
     return built
 
 
-class Lines:
-    """A sink that keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[int, dict[str, float]]] = []
-
-    def write(self, phase: str, step: int, values: dict[str, float]) -> None:
-        self.lines.append((step, values))
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
 def trained(method: Any, file: Path, config: LearnConfig = CONFIG) -> dict[int, dict[str, float]]:
     """Train, and return what was said of the retriever, by update."""
     sink = Lines()
     learn(method, config, 0, file, Tracker((sink,)))
-    return {step: said for step, said in sink.lines if "retriever_choices_changed" in said}
+    return {step: said for _, step, said in sink.lines if "retriever_choices_changed" in said}
 
 
 def test_only_the_projection_learns_from_what_was_compared(build: Any) -> None:
@@ -216,24 +204,6 @@ def test_what_is_no_candidate_counts_for_nothing() -> None:
     assert not projection.weight.grad.any()
 
 
-class KilledError(Exception):
-    """Stands for the end of the process."""
-
-
-def kill_at(method: Any, draws: int) -> None:
-    """Let a method die when it draws for the so-many-th time."""
-    real, left = method.draw, draws
-
-    def draw(size: int, rng: np.random.Generator) -> Any:
-        nonlocal left
-        left -= 1
-        if not left:
-            raise KilledError
-        return real(size, rng)
-
-    method.draw = draw
-
-
 @CONTEXTS
 def test_a_killed_run_ends_as_an_uninterrupted_one(
     training: dict[str, Any], build: Any, tmp_path: Path
@@ -248,12 +218,9 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(
             learn(method, CONFIG, 0, tmp_path / "killed", Tracker((sink,)))
         except KilledError:
             torch.manual_seed(draws)
-        heard |= {step: own for step, own in sink.lines if "retriever_choices_changed" in own}
-    (one, header), (other, _) = (read_tensors(tmp_path / name) for name in ("whole", "killed"))
-    assert header == {"updates": "8"}
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert "beside.projection.weight" in one
+        heard |= {step: own for _, step, own in sink.lines if "retriever_choices_changed" in own}
+    assert_same_state(tmp_path / "whole", tmp_path / "killed")
+    assert "beside.projection.weight" in read_tensors(tmp_path / "whole")[0]
     assert torch.equal(whole.memory.keys, method.memory.keys)
     assert said.keys() == heard.keys() == {0, 2, 4, 6, 8}
     for step, facts in said.items():  # gains since the last report a killed process takes along

@@ -15,8 +15,8 @@ from radt.memory.entries import blank
 from radt.memory.memory import Memory, MemoryConfig
 from radt.methods.decision_cache import MovingWindow
 from radt.methods.ra_dt import RADT, RADTActor, RADTOptions
-from radt.methods.retrieval_training import RetrievalTraining
-from radt.methods.subgoals import (
+from radt.methods.training_contexts import RetrievalTraining
+from radt.methods.transforms import (
     SUBGOALS,
     HeldSubgoals,
     draw_subgoals,

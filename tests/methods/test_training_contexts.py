@@ -14,7 +14,7 @@ from radt.data import Dataset
 from radt.memory.entries import deduplicate_to
 from radt.memory.memory import MemoryConfig
 from radt.methods.ra_dt import RADT
-from radt.methods.retrieval_training import RetrievalTraining
+from radt.methods.training_contexts import RetrievalTraining
 from radt.methods.training_memory import TrainingMemory
 from tests.contracts.method import OPTIONS, RETRIEVAL, build_method, toy_dataset
 from tests.memory.toy_data import toy_embedder
@@ -118,17 +118,6 @@ def test_earlier_and_worse_is_whatever_came_before_and_earned_no_more(dataset: D
         assert entries <= ({*np.flatnonzero(fitting).tolist()} or {-1})
     assert sum(-1 in entries for entries in seen.values()) >= len(TOY_GRID.train_tasks) / 2
     assert max(map(len, seen.values())) > 10
-
-
-def test_a_share_of_windows_is_sampled(dataset: Dataset) -> None:
-    whole, mixed = memory(dataset), memory(dataset, sampled_share=1.0)
-    sampled = memory(dataset, contexts="own-task")
-    episode, step = asked(dataset)
-    chosen = [one.choose_for(episode, step, np.random.default_rng(1)) for one in (whole, mixed)]
-    assert not torch.equal(*chosen)
-    tasks = [sampled.store.entries.task[one[one >= 0]] for one in chosen]
-    own = dataset.episodes.task[episode]
-    assert tasks[1].tolist() == own[(chosen[1] >= 0)[:, 0].numpy()].tolist()
 
 
 def test_bounds_can_be_shares(dataset: Dataset) -> None:

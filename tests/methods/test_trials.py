@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from radt.methods.back_off import exploring
+from radt.methods.exploration import exploring
 from radt.methods.trials import RunningTrials, last_real
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 from radt.trajectory import Batch

@@ -46,16 +46,6 @@ def test_every_end_from_1_to_the_last_step_is_as_likely_as_any_other(dataset: Da
     assert set(ends.values()) == {1}
 
 
-def test_ends_are_drawn_uniformly(dataset: Dataset, rng: np.random.Generator) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
-    total = int(dataset.episodes.length.sum())
-    windows = sampler.draw(200 * total, rng)
-    first = np.cumsum(dataset.episodes.length) - dataset.episodes.length
-    counts = np.bincount(first[windows.episode] + windows.stop - 1, minlength=total)
-    chi_square = ((counts - 200) ** 2 / 200).sum()
-    assert chi_square < total + 5 * np.sqrt(2 * total)
-
-
 def test_a_share_of_windows_are_beginnings(dataset: Dataset, rng: np.random.Generator) -> None:
     windows = WindowSampler(dataset, CONTEXT, WindowOptions(start_windows=1.0)).draw(50, rng)
     assert (windows.start == 0).all()
@@ -102,13 +92,6 @@ def test_a_window_is_the_last_c_steps_before_its_end(
         source = dataset.trajectory(int(windows.episode[row]))
         np.testing.assert_array_equal(batch.states[row].numpy()[shown], source.states[start:stop])
         np.testing.assert_array_equal(batch.actions[row].numpy()[shown], source.actions[start:stop])
-
-
-def test_real_steps_come_first(dataset: Dataset, rng: np.random.Generator) -> None:
-    sampler = WindowSampler(dataset, CONTEXT, WindowOptions())
-    mask = sampler.read(sampler.draw(64, rng)).mask.numpy()
-    assert mask[:, 0].all()
-    assert (np.diff(mask.astype(int), axis=1) <= 0).all()
 
 
 def test_up_to_hides_and_trims(dataset: Dataset) -> None:

@@ -71,11 +71,6 @@ def test_standardised_states_do_not_depend_on_their_units() -> None:
     torch.testing.assert_close(encoder(states * units + 5), expected, rtol=1e-3, atol=1e-3)
 
 
-def test_an_unknown_kind_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="vector"):
-        StateSpace("vectr", (3,))  # type: ignore[arg-type]
-
-
 def test_a_frozen_encoder_encodes_as_its_network_does_and_does_not_learn() -> None:
     space = SPACES["image"].state
     frozen = FrozenEncoder(space, EncoderCard("impala-small", 6))

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from radt.model.losses import action_loss, counted_errors, loss_in_parts
-from radt.model.policy import RECURRENCES, DecisionTransformer, ModelConfig
+from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.model.recurrent import RECURRENCES
 from radt.model.transformer import Context
 from radt.room import NoRoomError
 from radt.trajectory import Batch

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from radt.methods.dpt import DPTOptions
-from radt.model.mingru import scan
-from radt.model.policy import RECURRENCES, DecisionTransformer, ModelConfig
-from radt.model.recurrent import RecurrentTrunk
+from radt.model.policy import DecisionTransformer, ModelConfig
+from radt.model.recurrent import RECURRENCES, RecurrentTrunk, scan
 from radt.model.transformer import Context
 from tests.model.batches import SPACES, small_model
 

@@ -118,10 +118,3 @@ def test_two_equal_episodes_are_told_apart() -> None:
     tokens = with_table.embed(twice, past=True)[0]
     assert not torch.allclose(tokens[: spaces.horizon], tokens[spaces.horizon :])
     assert DecisionTransformer(spaces, ModelConfig(), seed=0).embed.episode is None
-
-
-def test_a_cache_that_is_too_small_says_so() -> None:
-    spaces = SPACES["discrete"]
-    stepwise = StepwisePolicy(two_episode_model(spaces), 5, steps=4)
-    with pytest.raises(ValueError, match="13 tokens do not fit a cache of 4"):
-        stepwise.begin(pairs(spaces, 1), torch.arange(5))

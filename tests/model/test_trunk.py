@@ -94,7 +94,7 @@ def test_stepping_with_a_cache_equals_the_full_forward(crossed: bool) -> None:
     full = trunk(x, context)
     caches, rows = trunk.caches(rows=3, size=9), torch.arange(3)
     for step in range(9):
-        place = Place.behind(rows, torch.full((3,), step), new=1, size=9)
+        place = Place.behind(rows, torch.full((3,), step), new=1)
         stepped = trunk.step(x[:, step : step + 1], caches, place, context)
         torch.testing.assert_close(stepped[:, 0], full[:, step], rtol=0, atol=1e-5)
 
@@ -107,7 +107,7 @@ def test_rows_step_on_their_own_and_start_again() -> None:
 
     def step(row: int) -> Tensor:
         at = int(length[row])
-        place = Place.behind(torch.tensor([row]), length[row : row + 1], new=1, size=6)
+        place = Place.behind(torch.tensor([row]), length[row : row + 1], new=1)
         length[row] += 1
         return trunk.step(x[row : row + 1, at : at + 1], caches, place)[0, 0]
 
@@ -117,18 +117,6 @@ def test_rows_step_on_their_own_and_start_again() -> None:
     length[0] = 0  # what is left in the ring must not be seen
     torch.testing.assert_close(step(0), full[0, 0], rtol=0, atol=1e-5)
     torch.testing.assert_close(step(1), full[1, 2], rtol=0, atol=1e-5)
-
-
-@torch.no_grad()
-def test_a_full_ring_holds_exactly_the_last_steps_of_a_single_layer() -> None:
-    trunk = Transformer(1, WIDTH, HEADS, dropout=0.0).eval()
-    x, caches = torch.randn(1, 7, WIDTH), trunk.caches(rows=1, size=4)
-    for step in range(7):
-        seen = (torch.arange(4) <= step)[None, None]
-        place = Place(torch.tensor([0]), torch.tensor([[step % 4]]), seen)
-        stepped = trunk.step(x[:, step : step + 1], caches, place)
-        window = trunk(x[:, max(0, step - 3) : step + 1])
-        torch.testing.assert_close(stepped[:, 0], window[:, -1], rtol=0, atol=1e-5)
 
 
 def test_cross_attention_outside_the_layers_is_refused() -> None:

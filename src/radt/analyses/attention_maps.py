@@ -24,7 +24,7 @@ from radt.analyses.shared import (
     draw_room,
     sum_by_cell,
 )
-from radt.envs.sketch import Sketch
+from radt.envs.render import Sketch
 from radt.envs.suite import DrawnSuite, sketch_of
 from radt.model.attention_weights import attention_to_steps
 from radt.model.policy import DecisionTransformer

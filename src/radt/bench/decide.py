@@ -33,7 +33,7 @@ from radt.icl import in_context_learning
 from radt.loading import Loaded, load, shipped
 from radt.memory.embed import Embedder, IncrementalEmbedder
 from radt.methods import Actor, Method
-from radt.model.policy import RECURRENCES
+from radt.model.recurrent import RECURRENCES
 from radt.runs.run import RunError
 from radt.trajectory import Batch, Trajectory
 

@@ -13,19 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from radt.collect.rollout import Rollout, episode_returns, late_return, one_history
+from radt.collect.networks import Adam
+from radt.collect.rollout import Rollout, Runner, episode_returns, late_return, one_history
 from radt.collect.source import CollectError, CollectProgress, Recorded, Request
 from radt.data import History
 from radt.engine import JobError, single_threaded
 from radt.envs.suite import TaskSuite
 from radt.files import locked
-from radt.sealed import BrokenSealError, read_sealed, write_sealed
+from radt.sealed import EDITED, BrokenSealError, read_sealed, write_sealed
 
 Arrays = Mapping[str, NDArray[Any]]
 LearnerState = Mapping[str, NDArray[np.float32]]
@@ -33,25 +34,34 @@ News = tuple[int, float]  # rollouts that a group has done, and rewards per epis
 RECORDED = ("states", "actions", "rewards", "ends")  # of rollouts, in a part
 
 
-class Learner(Protocol):
+class Learner:
     """The learning agents of one group of tasks, and the environments that they act in."""
 
-    rollouts: int  # how many are done
+    rollouts = 0  # how many are done
+    optimiser: Adam
+    runner: Runner
 
-    def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: Any) -> None: ...
+    def __init__(self, suite: TaskSuite, tasks: Sequence[int], config: Any) -> None:
+        self.tasks, self.config = tuple(tasks), config
 
     def advance(self) -> Rollout:
         """Act for one rollout and, unless it is the last one, learn from it."""
+        raise NotImplementedError
 
     def state(self) -> LearnerState:
         """Return what `resume` needs beside the recorded actions."""
+        return self.optimiser.state()
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
         """Go on after the recorded actions [steps, slots], which the environments take again."""
+        self.optimiser.restore(state)
+        self.rollouts = len(actions) // self.config.n_steps
+        return self.runner.replay(actions)
 
     @staticmethod
     def observed(suite: TaskSuite, options: Any, states: NDArray[Any]) -> NDArray[Any]:
         """Turn recorded states [N, values] into those of the suite [N, *shape]."""
+        return states
 
 
 @dataclass(frozen=True)
@@ -107,8 +117,7 @@ def record_learning(
             f"{above:g}; lower collect.keep_above, or let agents learn longer with "
             f"collect.transitions. What is recorded is kept in {request.parts}"
         )
-    parts = (part for job in jobs[:done] for part in job.parts())
-    seconds = sum(part["seconds"].item() for part in parts if "seconds" in part)  # older ones: not
+    seconds = sum(part["seconds"].item() for job in jobs[:done] for part in job.parts())
     wanted = set(kept[:count])
     some = [job for job in jobs[:done] if wanted & set(job.tasks)]
     chosen = (history for job in some for history in histories(job) if history.task in wanted)
@@ -242,11 +251,11 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Read a file of arrays; those of older versions carry no seal."""
+    """Read a file of arrays, once it is what `write_arrays` wrote under this name."""
     try:
         tensors, header, has_seal = read_sealed(path)
-        if has_seal and header.get("file") != path.name:
-            raise BrokenSealError(f"was written as {header.get('file')}")
+        if not has_seal or header.get("file") != path.name:  # or another part lies in its place
+            raise BrokenSealError(EDITED)
     except BrokenSealError as error:
         raise CollectError(
             f"{path}: this part cannot be used: it {error}. Delete it and start again: it is redone"

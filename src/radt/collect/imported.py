@@ -34,7 +34,6 @@ from radt.collect.source import (
     Recorded,
     Request,
     SourceEntry,
-    check_counts,
 )
 from radt.data import History
 from radt.data.foreign import HDF5, PICKLES, read_arrays
@@ -44,16 +43,8 @@ from radt.data.store import as_stored
 from radt.envs.suite import TaskSuite, splits_of
 from radt.spaces import TaskSpaces
 
-NAMES = (
-    "states",
-    "states_encoded",
-    "observations",
-    "actions",
-    "rewards",
-    "dones",
-    "lengths",
-    "tasks",
-)
+STEPS = ("states", "states_encoded", "observations", "actions", "rewards")
+NAMES = (*STEPS, "dones", "lengths", "tasks")
 SECONDS_PER_BYTE = 1e-8
 Values = NDArray[Any]
 
@@ -66,9 +57,6 @@ class NpzOptions:
     path: str = ""  # a file, or a folder with files, also in folders inside it
     split: str = "train"  # whose tasks files or folders are that do not say theirs; or "all"
 
-    def __post_init__(self) -> None:
-        check_counts(self)
-
 
 @dataclass(frozen=True)
 class MinariOptions:
@@ -78,9 +66,6 @@ class MinariOptions:
     dataset_id: str = ""  # e.g. D4RL/pointmaze/umaze-v2
     path: str = ""  # the folder that holds it; empty: where Minari keeps its datasets
     task: int | None = None  # of all episodes; null: each says its own, or is of task 0
-
-    def __post_init__(self) -> None:
-        check_counts(self)
 
 
 @dataclass(frozen=True)

@@ -33,45 +33,36 @@ class LSTMState(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of all lanes: views into a tape, [nets, lanes, ...]."""
+    """One step of all lanes, or all steps one after the other: views into a tape."""
 
-    inputs: Tensor
-    hidden: Tensor  # the last columns of `inputs`
-    keep: Tensor
-    before: Tensor
-    gates: Tensor
+    inputs: Tensor  # [nets, rows, state + 2 + units]: state, 1, 1, hidden state
+    hidden: Tensor  # [nets, rows, units], the last columns of `inputs`
+    keep: Tensor  # [nets, rows, 1], 0 at the first step of an episode: nothing is remembered there
+    before: Tensor  # [nets, rows, units] cells before the step, as far as they are kept
+    gates: Tensor  # [nets, rows, 4 * units], activated
     open: Tensor  # exit, entry and forget
     exit: Tensor
     entry: Tensor
     forget: Tensor
     candidate: Tensor
-    after: Tensor
-    squashed: Tensor
-    outputs: Tensor
-    arriving: Tensor
-    errors: Tensor
+    after: Tensor  # [nets, rows, units] cells after the step
+    squashed: Tensor  # [nets, rows, units] their tanh
+    outputs: Tensor  # [nets, rows, units] hidden states
+    arriving: Tensor  # [nets, rows, units] gradients with respect to hidden states
+    errors: Tensor  # [nets, rows, 4 * units] gradients with respect to gates before activation
     exit_errors: Tensor
-    cell_errors: Tensor  # [nets, lanes, 3, units]: entry, forget and candidate
-    through: Tensor
-    kept: Tensor
+    cell_errors: Tensor  # [nets, rows, 3, units]: entry, forget and candidate
+    through: Tensor  # [nets, rows, units] of a hidden state with respect to its cells
+    kept: Tensor  # [nets, rows, units] of cells with respect to those of the step before
 
 
 @dataclass(frozen=True)
 class Tape:
     """Room for a forward and a backward pass; a row is a step of a lane, step after step."""
 
+    rows: Step  # all of them
     steps: tuple[Step, ...]
-    inputs: Tensor  # [nets, rows, state + 2 + units]: state, 1, 1, hidden state
-    keep: Tensor  # [nets, rows, 1], 0 at the first step of an episode: nothing is remembered there
-    before: Tensor  # [nets, rows, units] cells before the step, as far as they are kept
-    gates: Tensor  # [nets, rows, 4 * units], activated
-    after: Tensor  # [nets, rows, units] cells after the step
-    squashed: Tensor  # [nets, rows, units] their tanh
-    outputs: Tensor  # [nets, rows, units + 1] hidden states, and 1 for the layer that reads them
-    arriving: Tensor  # [nets, rows, units] gradients with respect to hidden states
-    errors: Tensor  # [nets, rows, 4 * units] gradients with respect to gates before activation
-    through: Tensor  # [nets, rows, units] of a hidden state with respect to its cells
-    kept: Tensor  # [nets, rows, units] of cells with respect to those of the step before
+    readable: Tensor  # [nets, rows, units + 1] hidden states, and 1 for the layer that reads them
 
 
 def make_tape(
@@ -81,16 +72,16 @@ def make_tape(
     gates = GATES * units
     widths = [inputs + BIASES + units, 1, units, gates, units, units, units + 1, units]
     widths += [gates, units, units]
-    rows = [torch.zeros(nets, steps * lanes, width, dtype=dtype) for width in widths]
-    seen, keep, before, opened, after, squashed, outputs, arriving, errors, through, kept = rows
+    room = [torch.zeros(nets, steps * lanes, width, dtype=dtype) for width in widths]
+    seen, keep, before, opened, after, squashed, readable, arriving, errors, through, kept = room
     seen[..., inputs : inputs + BIASES] = 1
-    outputs[..., -1] = 1
+    readable[..., -1] = 1
     views = [seen, seen[..., -units:], keep, before, opened, opened[..., :-units]]
-    views += [*opened.split(units, dim=-1), after, squashed, outputs[..., :-1], arriving, errors]
+    views += [*opened.split(units, dim=-1), after, squashed, readable[..., :-1], arriving, errors]
     views += [errors[..., :units], errors[..., units:].unflatten(-1, (-1, units)), through, kept]
     cut = (view.unflatten(1, (steps, lanes)).unbind(1) for view in views)
     each = tuple(Step(*parts) for parts in zip(*cut, strict=True))
-    return Tape(each, *rows)
+    return Tape(Step(*views), each, readable)
 
 
 def forward_steps(weights: Tensor, steps: Sequence[Step], carries: Mapping[int, LSTMState]) -> None:
@@ -136,29 +127,27 @@ def backward_steps(weights: Tensor, tape: Tape, starts: Collection[int], gradien
         starts: The steps at which lanes started from a given state: nothing flows back beyond.
         gradients: Is filled with those of the weights.
     """
-    units = tape.before.shape[-1]
+    units = tape.rows.before.shape[-1]
     recurrent = weights[:, -units:].mT  # [nets, 4 * units, units]
-    differentiate_steps(tape)
+    differentiate_steps(tape.rows)
     hidden, cells = (torch.zeros_like(tape.steps[0].before) for _ in range(2))
     for number in reversed(range(len(tape.steps))):
         step_back(recurrent, tape.steps[number], LSTMState(hidden, cells))
         if number in starts:
             hidden.zero_()
             cells.zero_()
-    torch.bmm(tape.inputs.mT, tape.errors, out=gradients)
+    torch.bmm(tape.rows.inputs.mT, tape.rows.errors, out=gradients)
 
 
-def differentiate_steps(tape: Tape) -> None:
+def differentiate_steps(rows: Step) -> None:
     """Put what each step multiplies gradients by on the tape: it needs no other step's."""
-    units = tape.before.shape[-1]
-    exit_, entry, forget, candidate = tape.gates.split(units, dim=-1)
-    slopes = tape.errors.split(units, dim=-1)  # in place of the errors that they will become
-    torch.ops.aten.sigmoid_backward(tape.squashed, exit_, grad_input=slopes[0])
-    torch.ops.aten.sigmoid_backward(candidate, entry, grad_input=slopes[1])
-    torch.ops.aten.sigmoid_backward(tape.before, forget, grad_input=slopes[2])
-    torch.ops.aten.tanh_backward(entry, candidate, grad_input=slopes[3])
-    torch.ops.aten.tanh_backward(exit_, tape.squashed, grad_input=tape.through)
-    torch.mul(forget, tape.keep, out=tape.kept)
+    slopes = rows.errors.chunk(GATES, dim=-1)  # in place of the errors that they will become
+    torch.ops.aten.sigmoid_backward(rows.squashed, rows.exit, grad_input=slopes[0])
+    torch.ops.aten.sigmoid_backward(rows.candidate, rows.entry, grad_input=slopes[1])
+    torch.ops.aten.sigmoid_backward(rows.before, rows.forget, grad_input=slopes[2])
+    torch.ops.aten.tanh_backward(rows.entry, rows.candidate, grad_input=slopes[3])
+    torch.ops.aten.tanh_backward(rows.exit, rows.squashed, grad_input=rows.through)
+    torch.mul(rows.forget, rows.keep, out=rows.kept)
 
 
 def step_back(recurrent: Tensor, step: Step, later: LSTMState) -> None:
@@ -230,30 +219,30 @@ class RecurrentActorCritics:
             Logits and values as `ActorCritics.forward` returns them, [tasks, 2, actions, envs], and
             the state after the step; both are overwritten by the next call.
         """
-        if self._acting.inputs.shape[1] != states.shape[1]:
+        if self._acting.readable.shape[1] != states.shape[1]:
             self._acting = self._tape(1, states.shape[1])
-        self._show(self._acting, states, keep)
+        self._show(self._acting.rows, states, keep)
         (step,) = self._acting.steps
         take_step(self.lstms, step, carry)
-        return self.heads.forward(self._acting.outputs), LSTMState(step.outputs, step.after)
+        return self.heads.forward(self._acting.readable), LSTMState(step.outputs, step.after)
 
     def forward(self, states: Tensor, keep: Tensor, carries: Mapping[int, LSTMState]) -> Tensor:
         """Map sequences, step after step in [tasks, rows, ...], to [tasks, 2, actions, rows].
 
         `carries` says from what the lanes start, by the number of the step.
         """
-        self._show(self._learning, states, keep)
+        self._show(self._learning.rows, states, keep)
         forward_steps(self.lstms, self._learning.steps, carries)
-        return self.heads.forward(self._learning.outputs)
+        return self.heads.forward(self._learning.readable)
 
     def backward(self, output_gradients: Tensor, starts: Collection[int]) -> None:
         """Fill the gradients from the loss's with respect to the outputs of the last `forward`."""
         self.heads.backward(output_gradients)
-        self.heads.input_gradients(out=self._learning.arriving)
+        self.heads.input_gradients(out=self._learning.rows.arriving)
         backward_steps(self.lstms, self._learning, starts, self.lstm_gradients)
 
-    def _show(self, tape: Tape, states: Tensor, keep: Tensor) -> None:
+    def _show(self, rows: Step, states: Tensor, keep: Tensor) -> None:
         """Let both LSTMs of a task see its states."""
-        seen, kept = (part.unflatten(0, (self.tasks, 2)) for part in (tape.inputs, tape.keep))
+        seen, kept = (part.unflatten(0, (self.tasks, 2)) for part in (rows.inputs, rows.keep))
         seen[..., : self.inputs] = states.unsqueeze(1)  # [tasks, 2, rows, ...]
         kept[..., 0] = keep.unsqueeze(1)

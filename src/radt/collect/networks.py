@@ -99,7 +99,8 @@ class ActorCritics:
         self.parameters = parameters or Parameters(self.tasks, shapes, dtype)
         self.weights = self.parameters.blocks[-len(shapes) :]
         self.weight_gradients = self.parameters.gradient_blocks[-len(shapes) :]
-        self._storage = torch.zeros(2 * self.tasks * max_states * self._width(), dtype=dtype)
+        width = inputs + 1 + 2 * (HIDDEN + 1) + actions + 2 * HIDDEN  # buffered for each state
+        self._storage = torch.zeros(2 * self.tasks * max_states * width, dtype=dtype)
         self._buffers: dict[int, _Buffers] = {}
         for task, generator in enumerate(generators):
             self._initialise(task, generator)
@@ -111,10 +112,6 @@ class ActorCritics:
             first[:-1] = orthogonal(generator, self.inputs, HIDDEN, math.sqrt(2))
             second[:-1] = orthogonal(generator, HIDDEN, HIDDEN, math.sqrt(2))
             head[:outputs, :-1] = orthogonal(generator, HIDDEN, outputs, gain).mT
-
-    def _width(self) -> int:
-        """How many numbers of buffer one state of one network needs."""
-        return self.inputs + 1 + 2 * (HIDDEN + 1) + self.actions + 2 * HIDDEN
 
     def _buffers_for(self, states: int) -> _Buffers:
         """Return the views for one number of states; all numbers share one storage."""
@@ -255,15 +252,6 @@ class Minibatch:
     losses: Tensor  # [tasks, actions, D] sum of negative normalised advantages / samples
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Where each sample is summed when all minibatches of an epoch lie one after the other."""
-
-    widths: Integers  # [batches] D of each minibatch
-    rows: Integers  # [tasks, batches, batch_size] position in [tasks, D] blocks
-    pairs: Integers  # [tasks, batches, batch_size] position in [tasks, actions, D] blocks
-
-
 def minibatches(
     experience: Experience,
     order: Integers,
@@ -273,13 +261,11 @@ def minibatches(
     dtype: torch.dtype = torch.float32,
 ) -> Iterator[Minibatch]:
     """Yield one epoch in the order of each task's permutation, [tasks, steps]."""
-    samples = experience.shuffled(order, batch_size)
-    layout = _lay_out(samples, actions, state_count)
-    tasks = len(order)
-    count = tasks * int(layout.widths.sum())
+    samples, tasks = experience.shuffled(order, batch_size), len(order)
+    widths, rows, pairs = places(samples, actions, state_count)
+    count = tasks * int(widths.sum())
     share = normalise(samples.advantages).ravel() / batch_size
     gains = np.maximum(share, 0)
-    rows, pairs = layout.rows.ravel(), layout.pairs.ravel()
     states = np.zeros(count, np.int64)
     states[rows] = samples.states.ravel()
     probabilities = np.ones(count * actions)
@@ -296,7 +282,7 @@ def minibatches(
     by_state = [torch.from_numpy(states), *(torch.from_numpy(x).to(dtype) for x in per_state)]
     by_pair = [torch.from_numpy(x).to(dtype) for x in per_pair]
     start = 0
-    for width in layout.widths.tolist():
+    for width in widths.tolist():
         stop = start + tasks * width
         yield Minibatch(
             *(sums[start:stop].view(tasks, width) for sums in by_state),
@@ -335,20 +321,26 @@ def normalise(advantages: Floats) -> Floats:
     return centred
 
 
-def _lay_out(samples: Experience, actions: int, state_count: int) -> _Layout:
-    tasks = len(samples.states)
+def places(
+    samples: Experience, actions: int, state_count: int
+) -> tuple[Integers, Integers, Integers]:
+    """Say where samples are summed when all minibatches of an epoch lie one after the other.
+
+    Returns D of each minibatch, and of each sample the places in [tasks, D] and in
+    [tasks, actions, D] blocks.
+    """
+    task = np.arange(len(samples.states))[:, None, None]
     slots, widths = distinct_slots(samples.states, state_count)
-    starts = tasks * (np.cumsum(widths) - widths)  # [batches]
-    task = np.arange(tasks)[:, None, None]
+    starts = len(task) * (np.cumsum(widths) - widths)  # [batches]
     rows = (starts + task[..., 0] * widths)[..., None] + slots
     pairs = (
         (actions * starts)[:, None] + slots + (task * actions + samples.actions) * widths[:, None]
     )
-    return _Layout(widths, rows, pairs)
+    return widths, rows.ravel(), pairs.ravel()
 
 
 def distinct_slots(states: Integers, state_count: int) -> tuple[Integers, Integers]:
-    """Number the distinct states of each task's minibatch and count them per minibatch."""
+    """Number the distinct states of each task's minibatch, and return D of each minibatch."""
     tasks, batches, _ = states.shape
     keys = states + np.arange(tasks * batches).reshape(tasks, batches, 1) * state_count
     present = np.zeros((tasks, batches, state_count), np.bool_)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -55,35 +56,35 @@ class NoisyExpertOptions:
 
 def record_noisy_expert(request: Request) -> Recorded:
     """Act with falling noise in the first training tasks, many at once."""
-    return Recorded(_histories(request))
-
-
-def _histories(request: Request) -> Iterator[History]:
     suite, options = request.suite, request.options
     tasks = suite.train_tasks[: options.tasks]
-    done, earned = 0, 0.0
-    for start in range(0, len(tasks), TASKS_AT_ONCE):
-        some = tasks[start : start + TASKS_AT_ONCE]
-        for history in act_out(suite, some, options):
-            yield history
-            done += len(history.rewards)
-            earned += float(history.rewards.sum(dtype=np.float64))
-        ready = start + len(some)
-        expected = done * len(tasks) // ready
-        request.report(CollectProgress(done, expected, earned / (ready * options.episodes)))
+
+    def histories() -> Iterator[History]:
+        done, earned = 0, 0.0
+        for start in range(0, len(tasks), TASKS_AT_ONCE):
+            some = tasks[start : start + TASKS_AT_ONCE]
+            for history in act_out(suite, some, options):
+                yield history
+                done += len(history.rewards)
+                earned += float(history.rewards.sum(dtype=np.float64))
+            ready = start + len(some)
+            expected = done * len(tasks) // ready
+            request.report(CollectProgress(done, expected, earned / (ready * options.episodes)))
+
+    return Recorded(histories())
 
 
 def act_out(
     suite: TaskSuite, tasks: Sequence[int], options: NoisyExpertOptions
 ) -> Iterator[History]:
     """Roll out all episodes of some tasks; finished ones go on unrecorded."""
-    walk, ended = Walk(suite, tasks, options), np.zeros(len(tasks), np.int64)
-    parts = []
-    while (ended < options.episodes).any():
-        rollout = walk.go_on()
+    ended, parts = np.zeros(len(tasks), np.int64), []
+    for rollout in rollouts(suite, tasks, options):
         actions = rollout.actions.astype(suite.spaces.action.dtype)
         parts.append((rollout.states, actions, rollout.rewards, rollout.ends))
         ended += rollout.ends.sum(axis=0)
+        if (ended >= options.episodes).all():
+            break
     states, actions, rewards, ends = (np.concatenate(part) for part in zip(*parts, strict=True))
     for slot, task in enumerate(tasks):
         stop = np.flatnonzero(ends[:, slot])[options.episodes - 1] + 1
@@ -91,40 +92,37 @@ def act_out(
         yield one_history(task, states[own], actions[own], rewards[own], ends[own])
 
 
-class Walk:
-    """Running episodes of some tasks, each with its own noise."""
+def rollouts(
+    suite: TaskSuite, tasks: Sequence[int], options: NoisyExpertOptions
+) -> Iterator[Rollout]:
+    """Act in running episodes of some tasks, each with its own noise, for as long as is asked."""
+    seed, space, count = options.seed, suite.spaces.action, STEPS_AT_ONCE
+    env, expert = guided(suite, tasks)
+    seeds = [int(stream(seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
+    runner, streams = Runner(env, seeds), [stream(seed, task, ROLLOUT) for task in tasks]
+    falling = np.linspace(options.first_noise, options.last_noise, options.episodes)
+    episode = np.full(len(tasks), -1)  # [tasks]
+    padding = suite.spaces.padding(tasks)
 
-    def __init__(self, suite: TaskSuite, tasks: Sequence[int], options: NoisyExpertOptions) -> None:
-        seed, self._space, self._kind = options.seed, suite.spaces.action, options.noise
-        env, self._expert = guided(suite, tasks)
-        seeds = [int(stream(seed, task, ENVIRONMENT).integers(2**31)) for task in tasks]
-        self._runner = Runner(env, seeds)
-        self._streams = [stream(seed, task, ROLLOUT) for task in tasks]
-        self._noise = np.linspace(options.first_noise, options.last_noise, options.episodes)
-        self._episode = np.full(len(tasks), -1)  # [tasks]
-        self._padding = suite.spaces.padding(tasks)
+    def choose(luck: NDArray[Any], detours: NDArray[Any], step: int) -> NDArray[Any]:
+        episode[runner.begun] += 1
+        noise = falling[np.minimum(episode, len(falling) - 1)]  # [tasks]
+        best = expert(runner.states)  # [tasks, *action_shape]
+        if options.noise == "gaussian":
+            return np.asarray(np.clip(best + noise[:, None] * detours[step], -1.0, 1.0))
+        strays = (luck[step] < noise).reshape(-1, *[1] * (best.ndim - 1))
+        return np.asarray(np.where(strays, detours[step], best))
 
-    def go_on(self) -> Rollout:
-        count, runner, episode, space = STEPS_AT_ONCE, self._runner, self._episode, self._space
-        luck = np.stack([own.random(count) for own in self._streams], axis=1)
-        if self._kind == "gaussian":
-            shape = (count, space.size)
-            detours = np.stack([own.standard_normal(shape) for own in self._streams], 1)
+    while True:
+        luck = np.stack([own.random(count) for own in streams], axis=1)
+        if options.noise == "gaussian":
+            drawn = [own.standard_normal((count, space.size)) for own in streams]
         else:
-            detours = np.stack([space.sample(count, own) for own in self._streams], 1)
-        if self._padding is not None:
-            detours[:, self._padding] = 0.0
-
-        def choose(step: int) -> NDArray[Any]:
-            episode[runner.begun] += 1
-            noise = self._noise[np.minimum(episode, len(self._noise) - 1)]  # [tasks]
-            best = self._expert(runner.states)  # [tasks, *action_shape]
-            if self._kind == "gaussian":
-                return np.asarray(np.clip(best + noise[:, None] * detours[step], -1.0, 1.0))
-            strays = (luck[step] < noise).reshape(-1, *[1] * (best.ndim - 1))
-            return np.asarray(np.where(strays, detours[step], best))
-
-        return runner.act(count, choose)
+            drawn = [space.sample(count, own) for own in streams]
+        detours = np.stack(drawn, axis=1)
+        if padding is not None:
+            detours[:, padding] = 0.0
+        yield runner.act(count, partial(choose, luck, detours))
 
 
 def guided(
@@ -162,10 +160,7 @@ def forecast_noisy_expert(suite: TaskSuite, options: NoisyExpertOptions) -> Fore
 
 
 EXPERT = SourceEntry(
-    NoisyExpertOptions,
-    record_noisy_expert,
-    forecast_noisy_expert,
-    check=check_noisy_expert,
+    NoisyExpertOptions, record_noisy_expert, forecast_noisy_expert, check=check_noisy_expert
 )
 for name in ("expert", "noisy-expert"):
     SOURCES.register(name, EXPERT)

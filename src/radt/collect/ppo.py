@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.collect.groups import LearnerState, record_learning
+from radt.collect.groups import Learner, record_learning
 from radt.collect.networks import (
     POLICY,
     VALUE,
@@ -82,10 +82,6 @@ class CollectConfig:
             )
         check_counts(self, "transitions", "n_epochs", "tasks_per_group", "rollouts_per_part")
         check_rates(self)
-        if self.observation_scale not in ("raw", "unit"):
-            raise ValueError(
-                f"observation_scale is 'raw' or 'unit', not {self.observation_scale!r}"
-            )
 
     @property
     def rollouts(self) -> int:
@@ -103,11 +99,11 @@ def acting_suite(suite: TaskSuite, config: CollectConfig) -> TaskSuite:
     return privileged_suite(suite) if config.privileged else suite
 
 
-class GroupLearner:
-    """The learning agents of one group of tasks and the environments they act in."""
+class GroupLearner(Learner):
+    """One network per task, whose policies are tables while a rollout lasts."""
 
     def __init__(self, suite: TaskSuite, tasks: Sequence[int], config: CollectConfig) -> None:
-        self.tasks, self.config = tuple(tasks), config
+        super().__init__(suite, tasks, config)
         suite = acting_suite(suite, config)
         self.index = StateIndex(suite.spaces.state)
         self.actions = suite.spaces.action.size
@@ -121,7 +117,6 @@ class GroupLearner:
             max_states=config.batch_size,
         )
         self.optimiser = Adam(self.networks.parameters, config.learning_rate, config.adam_epsilon)
-        self.rollouts = 0  # how many are done
 
     def advance(self) -> Rollout:
         config = self.config
@@ -172,14 +167,6 @@ class GroupLearner:
                 self.networks.backward(output_gradients(outputs, batch, config))
                 self.networks.parameters.clip_gradients(config.max_grad_norm)
                 self.optimiser.step()
-
-    def state(self) -> LearnerState:
-        return self.optimiser.state()
-
-    def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
-        self.optimiser.restore(state)
-        self.rollouts = len(actions) // self.config.n_steps
-        return self.runner.replay(actions)
 
     @staticmethod
     def observed(suite: TaskSuite, options: CollectConfig, states: NDArray[Any]) -> NDArray[Any]:

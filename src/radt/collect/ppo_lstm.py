@@ -17,15 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.collect.groups import LearnerState, record_learning
+from radt.collect.groups import Learner, LearnerState, record_learning
 from radt.collect.lstm import LSTMState, RecurrentActorCritics
 from radt.collect.networks import POLICY, VALUE, Adam, Experience, of_samples, output_gradients
 from radt.collect.ppo import require_discrete_actions
@@ -52,21 +51,10 @@ from radt.collect.source import (
     check_rates,
 )
 from radt.envs.suite import TaskSuite
-from radt.spaces import StateSpace, TaskSpaces
+from radt.spaces import StateSpace
 
 SECONDS_PER_WEIGHT_SAMPLE = 2e-10  # of a sample in one epoch, by weights of an LSTM, on two cores
 View = Callable[[NDArray[Any]], Tensor]
-
-
-class Environments(Protocol):
-    """What a learner needs of a suite."""
-
-    @property
-    def spaces(self) -> TaskSpaces:
-        """What networks need to know of its tasks."""
-
-    def make_vec(self, tasks: Sequence[int]) -> VectorEnv[Any, Any, Any]:
-        """Build all `tasks` as one vector environment, one slot each."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +171,7 @@ class RecurrentRunner:
     def __init__(
         self,
         networks: RecurrentActorCritics,
-        suite: Environments,
+        suite: Any,
         tasks: Sequence[int],
         seeds: Sequence[Sequence[int]],
     ) -> None:
@@ -220,7 +208,8 @@ class RecurrentRunner:
 
         rollout = runner.act(steps, choose)
         self.carry = LSTMState(*(part[-1].clone() for part in carry))
-        after = np.concatenate([values[1:], self._values_here()[None]])
+        here = self._value(*self._look(), self.carry)
+        after = np.concatenate([values[1:], here[None]])
         cut, found = self._values_of_cut(rollout, carry)
         after.reshape(steps, -1)[cut] = found
         seen, kept = (part.transpose(0, 1).flatten(1, 2) for part in (inputs, keep))
@@ -231,10 +220,6 @@ class RecurrentRunner:
         tasks, envs = self.networks.tasks, self.envs
         keep = torch.from_numpy(~self.runner.begun).float()
         return self._view(self.runner.states).view(tasks, envs, -1), keep.view(tasks, envs)
-
-    def _values_here(self) -> Floats:
-        """Value the present states, [tasks, envs]."""
-        return self._value(*self._look(), self.carry)
 
     def _values_of_cut(
         self, rollout: Rollout, carry: LSTMState
@@ -273,11 +258,14 @@ def network_view(space: StateSpace) -> View:
     return view
 
 
-class RecurrentLearner:
-    """The learning agents of one group of tasks and the environments they act in."""
+class RecurrentLearner(Learner):
+    """Two LSTMs per task, each in several environments.
 
-    def __init__(self, suite: Environments, tasks: Sequence[int], config: RecurrentConfig) -> None:
-        self.tasks, self.config = tuple(tasks), config
+    Of a suite only `spaces` and `make_vec` are used.
+    """
+
+    def __init__(self, suite: Any, tasks: Sequence[int], config: RecurrentConfig) -> None:
+        super().__init__(suite, tasks, config)
         self.actions = suite.spaces.action.size
         self.networks = RecurrentActorCritics(
             [stream(config.seed, task, INITIAL) for task in tasks],
@@ -290,14 +278,14 @@ class RecurrentLearner:
         self.optimiser = Adam(self.networks.parameters, config.learning_rate, config.adam_epsilon)
         streams = [stream(config.seed, task, ENVIRONMENT) for task in tasks]
         seeds = [own.integers(2**31, size=config.envs_per_task).tolist() for own in streams]
-        self.runner = RecurrentRunner(self.networks, suite, tasks, seeds)
-        self.rollouts = 0  # how many are done
+        self.acting = RecurrentRunner(self.networks, suite, tasks, seeds)
+        self.runner = self.acting.runner
 
     def advance(self) -> Rollout:
         config = self.config
         shape = (config.n_steps, config.envs_per_task)
         streams = [stream(config.seed, task, ROLLOUT, self.rollouts) for task in self.tasks]
-        recorded = self.runner.rollout(np.stack([own.random(shape) for own in streams], axis=1))
+        recorded = self.acting.rollout(np.stack([own.random(shape) for own in streams], axis=1))
         self.rollouts += 1
         if self.rollouts < config.rollouts:
             self._learn(recorded)
@@ -326,20 +314,13 @@ class RecurrentLearner:
         self.optimiser.step()
 
     def state(self) -> LearnerState:
-        hidden, cells = (part.numpy() for part in self.runner.carry)
-        return {**self.optimiser.state(), "hidden": hidden, "cells": cells}
+        hidden, cells = (part.numpy() for part in self.acting.carry)
+        return {**super().state(), "hidden": hidden, "cells": cells}
 
     def resume(self, state: LearnerState, actions: NDArray[np.generic]) -> Rollout:
-        self.optimiser.restore(state)
         carried = (torch.from_numpy(state[name]).clone() for name in ("hidden", "cells"))
-        self.runner.carry = LSTMState(*carried)
-        self.rollouts = len(actions) // self.config.n_steps
-        return self.runner.runner.replay(actions)
-
-    @staticmethod
-    def observed(suite: TaskSuite, options: RecurrentConfig, states: NDArray[Any]) -> NDArray[Any]:
-        """Return the states, which are stored as they were seen."""
-        return states
+        self.acting.carry = LSTMState(*carried)
+        return super().resume(state, actions)
 
 
 def check_ppo_lstm(suite: TaskSuite, options: RecurrentConfig) -> None:

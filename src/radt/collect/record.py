@@ -92,7 +92,7 @@ def _other_sources(suite: TaskSuite, tried: str) -> str:
     fitting = []
     for name in SOURCES.names():
         with contextlib.suppress(Exception):  # of a plug-in's code; then it is not suggested
-            SOURCES[name].check(suite, SOURCES[name].usual(suite))
+            SOURCES[name].check(suite, SOURCES[name].options())
             fitting += [name] if name != tried else []
     own = [name for name in fitting if SOURCES.is_from_outside(name)]
     words = " or ".join(f"--set source={name}" for name in own or fitting)

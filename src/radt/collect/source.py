@@ -97,12 +97,7 @@ class SourceEntry:
     options: type[Any]  # a frozen dataclass with at least a `seed`
     record: Callable[[Request], Recorded]
     forecast: Callable[[TaskSuite, Any], Forecast]
-    paper: Callable[[str], Any] | None = None  # of older plug-ins: options by environment
     check: Callable[[TaskSuite, Any], None] = everything_fits  # a ValueError says what does not
-
-    def usual(self, suite: TaskSuite) -> Any:
-        """Return the options that are changed by a suite's recipes and by budgets."""
-        return self.options() if self.paper is None else self.paper(suite.name)
 
 
 SOURCES: Registry[SourceEntry] = Registry("sources", "data source")

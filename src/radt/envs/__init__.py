@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from radt.envs import dm_control, grid_recipes, meta_world, procgen
+from radt.envs import dm_control, meta_world, procgen, recipes
 from radt.envs.dark_room import FRESH_TASKS, without_quadrant
 from radt.envs.dark_room import DarkRoomSuite as DarkRoomSuite
 from radt.envs.dark_room import Room as Room
@@ -29,7 +29,7 @@ DARK_ROOMS = (
             f"dark-room-{width}x{height}",
             Room(width, height),
             target,
-            recipes=grid_recipes.dark_room(width),
+            recipes=recipes.dark_room(width),
             splits={"fresh": FRESH_TASKS} if width > 10 else {},
         )
         for (width, height), target in TARGETS.items()
@@ -43,7 +43,7 @@ KEY_DOORS = tuple(
         f"dark-key-door-{width}x{height}{'-persist' if persist else ''}",
         KeyRoom(width, height, persist_key=persist),
         target,
-        recipes=grid_recipes.key_door(width, persist),
+        recipes=recipes.key_door(width, persist),
     )
     for persist in (False, True)
     for (width, height), target in TARGETS.items()

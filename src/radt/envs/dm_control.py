@@ -15,13 +15,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs import dm_poses, robot_recipes
-from radt.envs.control import check_tasks
-from radt.envs.pools import PoolSuite, PoolVec, pool_name
-from radt.envs.reference_scores import DM_CONTROL
-from radt.envs.sketch import Sketch
+from radt.envs import dm_poses, recipes
+from radt.envs.pools import DM_CONTROL, PoolSuite, PoolVec, pool_name
+from radt.envs.render import Sketch
 from radt.envs.suite import Recipe
-from radt.envs.vector import Floats
+from radt.envs.vector import Floats, check_tasks
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON = 1000
@@ -105,7 +103,7 @@ class DMControlSuite(PoolSuite):
     task_targets: str = "data"
     spaces: TaskSpaces = SPACES
     source: str = "sb3"
-    recipes: tuple[Recipe, ...] = field(default=robot_recipes.DM_CONTROL, compare=False)
+    recipes: tuple[Recipe, ...] = field(default=recipes.DM_CONTROL, compare=False)
 
     @property
     def splits(self) -> dict[str, tuple[int, ...]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from radt.envs.photographs import photographs
 from radt.envs.pools import module
-from radt.envs.sketch import BodyKind, Floats, Sketch, discs
+from radt.envs.render import BodyKind, Floats, Sketch, discs
 
 Seen = dict[str, Floats]  # kinds of observation, [T, width] each
 FREE = ("ball", "cap1", "cap2")  # geoms that a robot moves but does not consist of

@@ -1,13 +1,15 @@
 """What all grids share: moves, slips, ends and rendering, for one task or many.
 
 A grid says in small methods what a step earns, what is hidden and when a task is done. `GridVec`
-plays many tasks at once by the rules of a `World`, `GridEnv` one of them.
+plays many tasks at once, `GridEnv` one of them. Both play by the rules and tables of a `Room` or a
+`Maze`, in which a cell is `row * width + column`: `horizon`, `actions`, `is_noisy`, `end`, `moves`
+(the next cell of each cell and action), `observations` (what is seen in each place) and `begin`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,42 +20,11 @@ from numpy.typing import NDArray
 from radt.envs.render import Cell, GridView, draw_grid, print_grid
 from radt.envs.vector import Floats, Infos, Mask, Slots, TaskEnv, TaskVec
 
+if TYPE_CHECKING:
+    from radt.envs.dark_room import Room
+    from radt.envs.maze import Maze
+
 Observations = NDArray[Any]  # (row, column) in the last axis, and what a world shows beside it
-
-
-class World(Protocol):
-    """The rules and tables that an environment plays by; a cell is `row * width + column`."""
-
-    @property
-    def width(self) -> int:
-        """How many columns there are."""
-
-    @property
-    def horizon(self) -> int:
-        """The most steps of an episode."""
-
-    @property
-    def actions(self) -> tuple[str, ...]:
-        """What the actions are called."""
-
-    @property
-    def is_noisy(self) -> bool:
-        """Whether episodes depend on chance."""
-
-    @property
-    def end(self) -> Literal["terminated", "truncated"]:
-        """How the end of the horizon is reported."""
-
-    @property
-    def moves(self) -> NDArray[np.int64]:
-        """The next cell of each cell and action."""
-
-    @property
-    def observations(self) -> Observations:
-        """What is seen in each place; integers from 0 up, or shares from 0 to 1."""
-
-    def begin(self, rng: np.random.Generator) -> tuple[int, NDArray[np.int8]]:
-        """Draw an episode's start cell and, for each step, the action forced by a slip or -1."""
 
 
 class GridVec(TaskVec):
@@ -64,7 +35,7 @@ class GridVec(TaskVec):
     def __init__(
         self,
         tasks: Sequence[int] | None,
-        room: World,
+        room: Room | Maze,
         autoreset_mode: AutoresetMode | str,
         num_envs: int,
     ) -> None:
@@ -181,7 +152,7 @@ class GridEnv(TaskEnv):
         )
 
 
-def _spaces(room: World) -> tuple[gym.spaces.Space[Any], gym.spaces.Discrete]:
+def _spaces(room: Room | Maze) -> tuple[gym.spaces.Space[Any], gym.spaces.Discrete]:
     seen = room.observations  # [places, coordinates]
     most = seen.max(axis=0) if seen.dtype.kind in "iu" else np.ones(seen.shape[1:], seen.dtype)
     box = gym.spaces.Box(np.zeros_like(most), most, dtype=seen.dtype.type)

@@ -18,9 +18,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.control import ControlVec
 from radt.envs.suite import Recipe
-from radt.envs.vector import Floats, TaskEnv
+from radt.envs.vector import ControlVec, Floats, TaskEnv
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON = 100

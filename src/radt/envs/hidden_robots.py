@@ -16,7 +16,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.control import check_tasks
 from radt.envs.hidden_goal import (
     HORIZON,
     NOISE,
@@ -27,7 +26,7 @@ from radt.envs.hidden_goal import (
 )
 from radt.envs.pools import PoolVec
 from radt.envs.suite import Recipe
-from radt.envs.vector import Floats, Infos, Slots
+from radt.envs.vector import Floats, Infos, Slots, check_tasks
 from radt.spaces import TaskSpaces
 
 

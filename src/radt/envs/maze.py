@@ -27,15 +27,30 @@ DIRECTIONS = {"west": (0, -1), "north": (-1, 0), "east": (0, 1), "south": (1, 0)
 POINTS = (SIDE + 1) // 2  # of the lattice, along each side
 WALKS = 36  # a density of 0.75 times 7 x 7
 DRAWS = 112  # of each walk: a complexity of 0.75 times 5 x (15 + 15)
-WORDS = 8192  # more than any maze reads: the mean of a maze that asks for the most is 5448 +- 42
+NEIGHBOURS: dict[Cell, list[Cell]] = {  # of lattice points: west, east, north, south
+    (row, column): [
+        (row + down, column + right)
+        for down, right in ((0, -2), (0, 2), (-2, 0), (2, 0))
+        if 0 <= row + down < SIDE and 0 <= column + right < SIDE
+    ]
+    for row in range(0, SIDE, 2)
+    for column in range(0, SIDE, 2)
+}
 
 
 def draw_walls(rng: np.random.RandomState) -> NDArray[np.uint8]:
     """Draw the map of a maze, 1 for a wall."""
     walls = np.zeros((SIDE, SIDE), np.uint8)
     walls[[0, -1]] = walls[:, [0, -1]] = 1
-    rows, columns = zip(*_lattice_walls(rng), strict=True)
-    walls[rows, columns] = 1
+    for _ in range(WALKS):
+        column, row = 2 * rng.randint(0, POINTS), 2 * rng.randint(0, POINTS)
+        walls[row, column] = 1
+        for _ in range(DRAWS):
+            near = NEIGHBOURS[row, column]
+            there = near[rng.randint(0, len(near))]
+            if not walls[there]:
+                walls[there] = walls[(row + there[0]) // 2, (column + there[1]) // 2] = 1
+                row, column = there
     walls[-5:-1, 1:-1] = 0  # room for the start ...
     walls[-4:-1, START[1] - 1 : START[1] + 2 : 2] = 1  # ... and its corridor, three cells long
     return walls  # [SIDE, SIDE]
@@ -47,62 +62,6 @@ def draw_goals(rng: np.random.RandomState, walls: NDArray[np.uint8]) -> tuple[Ce
     free = np.flatnonzero(walls == 0)
     free = free[free != cell_number(START)]
     return tuple(divmod(int(cell), SIDE) for cell in rng.choice(free, size=count, replace=False))
-
-
-def _lattice_walls(rng: np.random.RandomState) -> set[Cell]:
-    """Grow the walls inside the border; the authors' order of draws decides every one of them.
-
-    To choose among n, their generator reads 32-bit words, masks each to the bits that n - 1 has,
-    and takes the first below n. So a walk that can build no more needs no simulation: only the
-    words that its remaining draws read are skipped.
-    """
-    words = rng.randint(0, 2**32, size=WORDS, dtype=np.uint32)
-    below_three = np.cumsum(words & 3 != 3)  # [WORDS] words that a choice among three accepts
-    bits = (words & 7).tolist()  # nobody asks for more than eight
-    near, built, at = _neighbours(), _lattice_border(), 0
-    walls: set[Cell] = set()
-    for _ in range(WALKS):
-        column, row = 2 * bits[at], 2 * bits[at + 1]
-        at, left, here = at + 2, DRAWS, (row, column)
-        built.add(here)
-        walls.add(here)
-        while left and not built.issuperset(near[here]):
-            choice = bits[at] & (1 if len(near[here]) == 2 else 3)
-            at += 1
-            if choice >= len(near[here]):
-                continue  # rejected: the draw reads the next word
-            left -= 1
-            there = near[here][choice]
-            if there not in built:
-                built.add(there)
-                walls |= {there, ((here[0] + there[0]) // 2, (here[1] + there[1]) // 2)}
-                here = there
-        if left and len(near[here]) == 3:
-            accepted = below_three[at - 1] + left
-            at = int(np.searchsorted(below_three, accepted)) + 1
-        else:
-            at += left
-    return walls
-
-
-@lru_cache(maxsize=1)
-def _neighbours() -> dict[Cell, tuple[Cell, ...]]:
-    """List each lattice point's neighbours two cells away: west, east, north, south."""
-    line = range(0, SIDE, 2)
-    return {
-        (row, column): tuple(
-            (row + down, column + right)
-            for down, right in ((0, -2), (0, 2), (-2, 0), (2, 0))
-            if row + down in line and column + right in line
-        )
-        for row in line
-        for column in line
-    }
-
-
-def _lattice_border() -> set[Cell]:
-    """Return the lattice points that are walls from the start."""
-    return {point for point in _neighbours() if {0, SIDE - 1} & set(point)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from radt.envs.grid import GridEnv, GridVec
-from radt.envs.grid_recipes import MAZES
 from radt.envs.maze import (
     CELLS,
     MOST_GOALS,
@@ -29,6 +28,7 @@ from radt.envs.maze import (
     cell_number,
     cells_of,
 )
+from radt.envs.recipes import MAZES
 from radt.envs.render import GridView
 from radt.envs.suite import Recipe, splits_of
 from radt.envs.vector import Mask, Slots

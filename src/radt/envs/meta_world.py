@@ -15,13 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from radt.envs import robot_recipes
-from radt.envs.control import check_tasks
-from radt.envs.pools import PoolSuite, PoolVec, module, pool_name
-from radt.envs.reference_scores import META_WORLD
-from radt.envs.sketch import BodyKind, Sketch
+from radt.envs import recipes
+from radt.envs.pools import META_WORLD, PoolSuite, PoolVec, module, pool_name
+from radt.envs.render import BodyKind, Sketch
 from radt.envs.suite import Recipe
-from radt.envs.vector import Floats
+from radt.envs.vector import Floats, check_tasks
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
 HORIZON, WIDTH = 200, 39
@@ -97,7 +95,7 @@ class MetaWorldSuite(PoolSuite):
     task_targets: str = "data"
     spaces: TaskSpaces = SPACES
     source: str = "expert"
-    recipes: tuple[Recipe, ...] = field(default=robot_recipes.META_WORLD, compare=False)
+    recipes: tuple[Recipe, ...] = field(default=recipes.META_WORLD, compare=False)
 
     @property
     def for_data(self) -> MetaWorldSuite:

@@ -15,10 +15,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs.control import ControlVec, check_tasks
 from radt.envs.hidden_goal import HORIZON, NOISE, HiddenGoalSuite, hidden_spaces, split_goals
-from radt.envs.sketch import Sketch, discs
-from radt.envs.vector import Floats, Infos, Slots
+from radt.envs.render import Sketch, discs
+from radt.envs.vector import ControlVec, Floats, Infos, Slots, check_tasks
 from radt.spaces import TaskSpaces
 
 STEP = 0.1  # the longest step along each axis, on a plane from -1 to 1

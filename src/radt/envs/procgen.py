@@ -16,12 +16,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from radt.envs import procgen_recipes
-from radt.envs.control import check_tasks
-from radt.envs.pools import PoolSuite, PoolVec, normalised
-from radt.envs.reference_scores import PROCGEN, PROCGEN_RANGE
+from radt.envs import recipes
+from radt.envs.pools import PROCGEN, PROCGEN_RANGE, PoolSuite, PoolVec, normalised
 from radt.envs.suite import Recipe, Scoring
-from radt.envs.vector import Slots, TaskEnv
+from radt.envs.vector import Slots, TaskEnv, check_tasks
 from radt.errors import MissingError
 from radt.spaces import ActionSpace, StateSpace, TaskSpaces
 
@@ -110,7 +108,7 @@ class ProcgenSuite(PoolSuite):
     task_targets: str = "data"
     spaces: TaskSpaces = SPACES
     source: str = "sb3"
-    recipes: tuple[Recipe, ...] = field(default=procgen_recipes.PROCGEN, compare=False)
+    recipes: tuple[Recipe, ...] = field(default=recipes.PROCGEN, compare=False)
 
     @property
     def for_data(self) -> ProcgenSuite:

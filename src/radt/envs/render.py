@@ -1,12 +1,19 @@
-"""How a grid world looks: as a picture for GIFs and as coloured text for terminals."""
+"""How a grid world looks, as a picture and as coloured text, and how a robot looks.
+
+A suite whose states are no cells of a grid may say with one method, `sketch`, where its bodies are
+(`SketchedSuite`). Films of reports, the viewer and the analyses draw that in their own ways.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.floating[Any]]
+BodyKind = Literal["ground", "goal", "object", "robot"]
 Cell = tuple[int, int]  # (row, column)
 Colour = tuple[int, int, int]
 
@@ -152,3 +159,21 @@ def _diamond(side: int, radius: float) -> NDArray[np.float64]:
     """Return how much of each pixel a diamond covers; `radius` counts in cells."""
     down, across = _offsets(side)
     return np.clip(radius * side + 0.5 - abs(down) - abs(across), 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Bodies in a plane, seen by a camera that may follow them; x goes to the right and y up."""
+
+    path: Floats  # [T, 2] the point whose way is traced: a hand, a torso, the robot itself
+    bodies: Floats  # [T, n, 4] from (x, y) to (x, y), round at both ends
+    radii: tuple[float, ...]  # [n]
+    kinds: tuple[BodyKind, ...]  # [n]
+    centre: Floats  # [T, 2] the middle of what the camera sees
+    size: float  # the width and the height of it
+    floor: float | None = None  # the height of a floor, where there is one
+
+
+def discs(places: Floats) -> Floats:
+    """Make bodies without length of places, [..., 2] -> [..., 4]."""
+    return np.concatenate([places, places], axis=-1)

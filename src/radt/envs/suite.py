@@ -32,8 +32,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from radt.envs.render import GridView
-from radt.envs.sketch import Sketch
+from radt.envs.render import GridView, Sketch
 from radt.errors import MissingError
 from radt.registry import Registry
 from radt.spaces import TaskSpaces

@@ -17,6 +17,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from radt.spaces import TaskSpaces, value_problem
+
 Floats = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]  # [N] slots
 Slots = NDArray[np.int64]
@@ -131,6 +133,40 @@ class TaskVec(VectorEnv[States, NDArray[Any], NDArray[Any]]):
             )
 
 
+class ControlVec(TaskVec):
+    """Many simulated tasks: their spaces, and actions that are checked and clipped."""
+
+    def __init__(
+        self,
+        tasks: Sequence[int],
+        spaces: TaskSpaces,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        bound: float = np.inf,  # of the numbers of a state
+    ) -> None:
+        self.spaces = spaces
+        own = spaces.state.in_gymnasium(bound), spaces.action.in_gymnasium()
+        super().__init__(tasks, *own, spaces.horizon, autoreset_mode)
+
+    def checked(self, actions: Any, slots: tuple[int, ...]) -> Floats:
+        """Refuse actions of another shape or type, outside of their range or not finite."""
+        given: NDArray[Any] = np.asarray(actions)
+        shape = (*slots, *self.spaces.action.shape)
+        discrete = self.spaces.action.kind == "discrete"
+        words, kinds, usual = (
+            ("integers", "iu", "int64") if discrete else ("floats", "f", "float32")
+        )
+        if given.shape != shape or given.dtype.kind not in kinds:
+            raise ValueError(
+                f"expected actions as {words} of shape {shape}, got {given.dtype} of shape "
+                f"{given.shape}; build them as np.zeros({shape}, np.{usual})"
+            )
+        rows = given.reshape(-1, *self.spaces.action.shape)
+        if problem := value_problem("actions", rows, self.spaces, "slot"):
+            mend = "" if discrete else "; clip actions to [-1, 1] and find out where NaN comes from"
+            raise ValueError(f"{problem}{mend}")
+        return given if discrete else np.asarray(np.clip(given, -1.0, 1.0))
+
+
 class TaskEnv(gym.Env[States, Any]):
     """One task."""
 
@@ -167,3 +203,10 @@ def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
             f"got {mask!r}"
         )
     return np.array(mask)
+
+
+def check_tasks(tasks: Sequence[int], known: int, name: str) -> None:
+    """Refuse numbers that are no task."""
+    for task in tasks:
+        if not 0 <= task < known:
+            raise ValueError(f"{name} has tasks 0 to {known - 1}, not {task}")

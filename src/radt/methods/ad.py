@@ -25,9 +25,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.collect.source import check_counts
 from radt.data.reader import Dataset, Episodes
-from radt.methods.carried_state import CarriedState
-from radt.methods.dt import DTActor, valid_dimensions
+from radt.methods.decision_cache import CarriedState
+from radt.methods.dt import DTActor, WindowExamples
 from radt.methods.method import METHODS, ContextSize, Memoryless, MethodEntry, Progress, unembedded
 from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials, last_real
@@ -53,8 +54,7 @@ class ADOptions(WindowOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.episode_gap < 1:
-            raise ValueError(f"episode_gap must be at least 1, not {self.episode_gap}")
+        check_counts(self, "episode_gap")
         check_share("context_dropout", self.context_dropout)
         most = math.inf if self.model.recurrent else 1
         if not 1 <= self.earlier_episodes <= most:
@@ -62,15 +62,6 @@ class ADOptions(WindowOptions):
                 f"earlier_episodes must be 1, not {self.earlier_episodes}; a recurrent backbone, "
                 "model.backbone=lstm or mingru, can read more"
             )
-
-
-@dataclass(frozen=True)
-class ADExamples:
-    """Earlier and current episodes, one behind the other."""
-
-    recent: Batch  # [B, L <= 2T], or as many episodes as a sequence has
-    targets: Tensor  # [B, L] bool: whose actions are predicted
-    valid: Tensor | None  # [B, action_size] bool: dimensions that mean something
 
 
 class AD:
@@ -96,7 +87,7 @@ class AD:
         self.transform = transforms_of(self.options, dataset)
         return {"episodes": len(self.sampler.episodes)}
 
-    def draw(self, size: int, rng: np.random.Generator) -> ADExamples:
+    def draw(self, size: int, rng: np.random.Generator) -> WindowExamples:
         """Draw current episodes up to some step, and put the one K before in front of each."""
         dataset, windows = self.sampler.dataset, self.sampler.draw(size, rng)
         before = earlier_episode(dataset.episodes, windows.episode, self.options.episode_gap)
@@ -108,13 +99,13 @@ class AD:
         targets = recent.mask
         if self.options.loss_on == "current":
             targets = targets & (episodes_ago(recent) == 0)
-        tasks = dataset.episodes.task[windows.episode]
-        valid = valid_dimensions(self.spaces, tasks)
-        return self.transform(ADExamples(recent, targets, valid), rng)
+        examples = WindowExamples(recent, self.sampler.valid(windows), targets)
+        return self.transform(examples, rng)
 
-    def loss(self, examples: ADExamples) -> Tensor:
+    def loss(self, examples: WindowExamples) -> Tensor:
         """Return how badly the target actions are predicted."""
         targets, valid = examples.targets, examples.valid
+        assert targets is not None  # as they are drawn here
 
         def of(rows: Tensor) -> Tensor:
             recent = examples.recent.rows(rows).trimmed()

@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.collect.source import check_counts
 from radt.data.reader import Dataset, Episodes
 from radt.envs.suite import SUITES, Oracle
-from radt.methods.dt import valid_dimensions
 from radt.methods.method import METHODS, ContextSize, Memoryless, MethodEntry, Progress, unembedded
 from radt.methods.transforms import check_transforms, transforms_of
 from radt.methods.trials import RunningTrials
@@ -51,10 +51,8 @@ class DPTOptions(WindowOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("queries", "set_episodes", "set_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+        sizes = () if self.set_size is None else ("set_size",)
+        check_counts(self, "queries", "set_episodes", *sizes)
         check_share("context_dropout", self.context_dropout)
         if self.model.recurrent:
             raise ValueError(
@@ -118,8 +116,8 @@ class DPT:
         labels = recent.actions
         if self.oracle is not None:
             labels = optimal_labels(self.oracle, dataset, windows, recent)
-        valid = valid_dimensions(self.spaces, dataset.episodes.task[windows.episode])
-        return self.transform(DPTExamples(recent, known, labels, valid), rng)
+        examples = DPTExamples(recent, known, labels, self.sampler.valid(windows))
+        return self.transform(examples, rng)
 
     def loss(self, examples: DPTExamples) -> Tensor:
         """Return how badly the labels of the queries are predicted."""

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radt.collect.source import check_counts
 from radt.data.reader import Dataset
-from radt.methods.decision_cache import Window, check_window_step, window_of
+from radt.methods.decision_cache import Window, window_of
 from radt.methods.method import (
     METHODS,
     ContextSize,
@@ -39,17 +40,16 @@ class DTOptions(WindowOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.context_len < 1:
-            raise ValueError(f"context_len must be at least 1, not {self.context_len}")
-        check_window_step(self.window_step)
+        check_counts(self, "context_len", "window_step")
 
 
 @dataclass(frozen=True)
-class DTExamples:
-    """Windows whose every real step is a target."""
+class WindowExamples:
+    """Windows, and which steps are targets."""
 
     recent: Batch  # [B, L]
     valid: Tensor | None  # [B, action_size] bool: dimensions that mean something
+    targets: Tensor | None = None  # [B, L] bool: whose actions are predicted; None: of real steps
 
 
 class DT:
@@ -74,13 +74,12 @@ class DT:
         self.transform = transforms_of(self.options, dataset)
         return {"episodes": len(self.sampler.episodes)}
 
-    def draw(self, size: int, rng: np.random.Generator) -> DTExamples:
+    def draw(self, size: int, rng: np.random.Generator) -> WindowExamples:
         windows = self.sampler.draw(size, rng)
-        tasks = self.sampler.dataset.episodes.task[windows.episode]
-        valid = valid_dimensions(self.spaces, tasks)
-        return self.transform(DTExamples(self.sampler.read(windows), valid), rng)
+        examples = WindowExamples(self.sampler.read(windows), self.sampler.valid(windows))
+        return self.transform(examples, rng)
 
-    def loss(self, examples: DTExamples) -> Tensor:
+    def loss(self, examples: WindowExamples) -> Tensor:
         """Return how badly the actions of all steps are predicted."""
         recent = examples.recent
         if hasattr(self.policy, "loss"):
@@ -106,12 +105,6 @@ class DTActor(Memoryless):
     @torch.no_grad()
     def decide(self, trials: RunningTrials, slots: NDArray[np.int64]) -> Tensor:
         return self.window.decide(trials, slots)
-
-
-def valid_dimensions(spaces: TaskSpaces, tasks: NDArray[np.int64]) -> Tensor | None:
-    """Mark the dimensions of padded continuous actions that count, [B, action_size]."""
-    padding = spaces.padding(tasks)
-    return None if padding is None else torch.from_numpy(~padding)
 
 
 METHODS.register("dt", MethodEntry(DTOptions, unembedded(DT)))

@@ -4,8 +4,8 @@ Until a task is solved, the agent counts how often it took each action in each s
 trials of the task, and lowers the logits of what it did often (`count_bonus`). A reward on the way,
 such as a key, starts counts of their own: what was tried before it says nothing about what comes
 after. Where rewards have led before there is a path to follow, so only beyond the most rewards that
-any trial had does the agent explore. Where that path no longer pays, it backs off from it for some
-trials (see back_off.py), which have counts of their own.
+any trial had does the agent explore. A path that did not pay again, such as one to a key that is
+kept, is avoided for one trial, then for two, four, and so on; these trials have their own counts.
 
 On a known path an agent may miss the goal by a step and wait there. `revisit_penalty` lowers the
 logits of what was done in the present state since the trial's last reward.
@@ -14,7 +14,7 @@ logits of what was done in the present state since the trial's last reward.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,13 +24,62 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radt.memory.memory import Memory
-from radt.methods.back_off import backs_off, exploring
 from radt.methods.method import Actor, Method, SavesState, UsesSharedMemory
 from radt.methods.trials import RunningTrials
 from radt.spaces import TaskSpaces
 
 STAGES = 4  # rewards of a trial so far that are told apart: none, one, two, more
+LONGEST = 5  # a known path is tried again after 2 ** this trials at the latest
 Place = tuple[int, bytes]  # rewards so far, plus STAGES while backing off, and a state's numbers
+
+
+@dataclass(frozen=True)
+class KnownPath:
+    """What the finished trials of a task say about its path."""
+
+    most_rewards: int  # of any trial
+    avoided: int  # trials for which the path is avoided from now on
+
+
+def known_path(rewards: Sequence[int]) -> KnownPath:
+    """Learn from how many rewards each finished trial had."""
+    most = avoided = failures = 0
+    if not any(rewards):
+        return KnownPath(most, avoided)
+    for count in rewards:
+        most = max(most, count)
+        if count == most:
+            avoided = failures = 0
+        elif avoided:
+            avoided -= 1
+        else:
+            avoided = 1 << min(failures, LONGEST)
+            failures += 1  # in a row
+    return KnownPath(most, avoided)
+
+
+def exploring(trials: RunningTrials, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which slots explore, [B]: unsolved tasks where no trial had more rewards than this."""
+
+    def explores(slot: int) -> bool:
+        if trials.solved[slot]:
+            return False
+        path = known_path(trials.rewards_of_trials[slot])
+        return bool(trials.rewards_so_far[slot] >= path.most_rewards or path.avoided)
+
+    return np.array([explores(slot) for slot in slots], bool)
+
+
+def packed(rewards: Sequence[Sequence[int]]) -> Tensor:
+    """Put the rewards of each slot's trials into one array, [slots, trials], with -1 behind."""
+    longest = max(map(len, rewards), default=0)
+    rows = [[*row, *[-1] * (longest - len(row))] for row in rewards]
+    return torch.tensor(rows, dtype=torch.int64).reshape(len(rewards), longest)
+
+
+def unpacked(saved: Tensor) -> list[list[int]]:
+    """Read what `packed` wrote."""
+    return [[count for count in row if count >= 0] for row in saved.tolist()]
 
 
 @dataclass(frozen=True)
@@ -97,7 +146,7 @@ class ExplorationBonus:
         times = np.zeros((len(slots), self.actions))
         for row, slot in enumerate(slots.tolist()):
             step, stage = int(trials.step[slot]), int(trials.rewards_so_far[slot])
-            backing_off = backs_off(trials, slot)
+            backing_off = known_path(trials.rewards_of_trials[slot]).avoided > 0
             if step:
                 paid = int(trials.rewards[slot, step - 1] > 0)
                 tried = self._at(slot, stage - paid, backing_off, trials.states[slot, step - 1])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -220,17 +219,3 @@ def build_method(
     if encoder is not None and entry.learns:
         method.networks["encoder"] = FrozenEncoder(observed, encoder)
     return method
-
-
-def blueprint(
-    name: str,
-    spaces: TaskSpaces,
-    options: Any,
-    embedder_options: Any,
-    seed: int,
-    embedder_name: str | None = None,
-    encoder: EncoderCard | None = None,
-) -> Method:
-    """Build a method without room for its weights: only shapes and sizes can be read."""
-    with torch.device("meta"):
-        return build_method(name, spaces, options, embedder_options, seed, embedder_name, encoder)

@@ -28,11 +28,10 @@ from radt.memory.embed import Embedder, ProjectedEmbedder
 from radt.memory.entries import chunks_apart
 from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.reweight import VALUE
-from radt.methods.decision_cache import HeldChunks, Window, check_window_step, window_of
-from radt.methods.dt import valid_dimensions
+from radt.methods.decision_cache import HeldChunks, Window, window_of
 from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, Retrieve
-from radt.methods.retrieval_training import RetrievalTraining, check_query_offsets
 from radt.methods.retriever_learning import Compared, RetrieverLearner, RetrieverLearning
+from radt.methods.training_contexts import RetrievalTraining, check_query_offsets
 from radt.methods.training_memory import TrainingMemory
 from radt.methods.transforms import ChunkOptions, check_transforms, held_chunks, transforms_of
 from radt.methods.trials import RunningTrials
@@ -59,8 +58,7 @@ class RADTOptions(ChunkOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_window_step(self.window_step)
-        check_counts(self, "episode_every")
+        check_counts(self, "window_step", "episode_every")
         check_query_offsets(self.training.query_offsets, self.memory.halves.past)
         if self.subgoals and self.memory.utility == VALUE:
             raise ValueError(
@@ -150,7 +148,7 @@ class RADT:
         targets = recent.mask
         if self.options.training.asks_by_prefix:  # then what comes before it helped to find it
             targets = targets & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
-        valid = valid_dimensions(self.spaces, self.sampler.dataset.episodes.task[windows.episode])
+        valid = self.sampler.valid(windows)
         episode = torch.from_numpy(windows.episode)
         # A generator of its own, so that the policy sees what it would see without.
         compared = self.beside.draw(rng.spawn(1)[0]) if self.beside else None

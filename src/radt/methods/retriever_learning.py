@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, softmax
 
 from radt.memory.embed import Projection
-from radt.methods.dt import valid_dimensions
 from radt.methods.method import TrainedBeside
 from radt.methods.training_contexts import draw_from_own_task
 from radt.methods.training_memory import SAMPLED, TrainingMemory
@@ -112,7 +111,7 @@ class RetrieverLearner(TrainedBeside):
         ids = draw_from_own_task(queries, memory.store.entries, memory.members, count, rng)
         recent = self._sampler.read(windows)
         targets = recent.mask & (recent.timesteps >= torch.from_numpy(steps)[:, None])
-        valid = valid_dimensions(memory.dataset.spaces, queries.task.numpy())
+        valid = self._sampler.valid(windows)
         row = torch.arange(len(ids)).repeat_interleave(count)  # [n * c]
         losses = self._losses(
             recent.rows(row),

@@ -17,7 +17,7 @@ from radt.memory.index import build_index
 from radt.memory.memory import MemoryConfig
 from radt.memory.store import DatasetStore
 from radt.methods.method import Progress
-from radt.methods.retrieval_training import RetrievalTraining
+from radt.methods.training_contexts import RetrievalTraining
 from radt.methods.windows import up_to
 from radt.trajectory import Batch
 

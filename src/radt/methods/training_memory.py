@@ -16,9 +16,10 @@ from radt.memory.retrieve import Queries, blend_queries, candidates, retrieve
 from radt.memory.reweight import UTILITIES, reweight
 from radt.memory.similarity import group
 from radt.methods.method import Progress
-from radt.methods.retrieval_training import Contexts, RetrievalTraining
 from radt.methods.training_contexts import (
+    Contexts,
     Pools,
+    RetrievalTraining,
     draw_earlier_worse,
     draw_from_all_tasks,
     draw_from_own_task,
@@ -38,7 +39,7 @@ def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     return float(np.corrcoef(one, other)[0, 1]) if varies else 0.0
 
 
-class TrainingMemory:
+class TrainingMemory(TrainingIndex):
     """Every sub-trajectory of a dataset, ready to be retrieved for its windows."""
 
     def __init__(
@@ -49,15 +50,12 @@ class TrainingMemory:
         training: RetrievalTraining,
         progress: Progress | None = None,
     ) -> None:
-        self.dataset, self.embedder = dataset, embedder
-        self.config, self.training = config, training
+        self.embedder, self.config, self.training = embedder, config, training
         projected = embedder if isinstance(embedder, ProjectedEmbedder) else None
         self.frozen = embedder if projected is None else projected.frozen
         searched = self.searches or projected is not None  # if only to see what W would find
-        built = TrainingIndex(dataset, self.frozen, config, training, searched, progress)
-        self.store, self.index = built.store, built.index
-        self.keys = self.frozen_keys = built.keys  # [N, d]
-        self.sizes, self._cut_off, self._prefixes = built.sizes, built.cut_off, built.prefixes
+        super().__init__(dataset, self.frozen, config, training, searched, progress)
+        self.frozen_keys = self.keys  # [N, d]
         count = int(dataset.episodes.task.max()) + 1  # tasks without an entry count, too
         self.members = group(self.store.entries.task, count)  # [tasks, longest] ids
         self._pools = self._new_pools()
@@ -191,12 +189,12 @@ class TrainingMemory:
         entries, training, config = self.store.entries, self.training, self.config
         if self._pools is None:
             found = retrieve(
-                queries, self.index, entries, config.top_l, self._cut_off, own_task_only
+                queries, self.index, entries, config.top_l, self.cut_off, own_task_only
             )
         else:
-            wanted = config.top_l if self._cut_off is None else 2 * config.top_l
+            wanted = config.top_l if self.cut_off is None else 2 * config.top_l
             similar = self._pools.search(queries, wanted, rng or np.random.default_rng(0))
-            found = candidates(*similar, queries, entries, config.top_l, self._cut_off)
+            found = candidates(*similar, queries, entries, config.top_l, self.cut_off)
         alpha = config.alpha if training.alpha is None else training.alpha
         return reweight(found, queries, entries, UTILITIES[training.utility], alpha, config.top_k)
 
@@ -224,7 +222,7 @@ class TrainingMemory:
         """Construct q = g(tau_{p-C:p}) of the rows that will be searched for."""
         vectors = torch.zeros(len(episode), self.embedder.width)
         if embedded.any():
-            prefixes = self._prefixes(episode[embedded], query_step[embedded])
+            prefixes = self.prefixes(episode[embedded], query_step[embedded])
             dropped = rng.random(tuple(prefixes.mask.shape)) < self.training.query_dropout
             found = self.embedder(prefixes, torch.from_numpy(dropped))
             found = self._blended(found, torch.from_numpy(episode[embedded]), rng)
@@ -234,7 +232,7 @@ class TrainingMemory:
     def frozen_queries(self, episode: NDArray[np.int64], query_step: NDArray[np.int64]) -> Queries:
         """Construct queries as an agent does, before W: nothing is dropped or blended."""
         return self._asking(
-            self.frozen(self._prefixes(episode, query_step)).cpu(), episode, query_step
+            self.frozen(self.prefixes(episode, query_step)).cpu(), episode, query_step
         )
 
     def _asking(

@@ -7,7 +7,7 @@ reached. A share of windows may be the first C steps of an episode instead.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -61,7 +61,8 @@ class WindowSampler:
     def __init__(self, dataset: Dataset, context_len: int, options: WindowOptions) -> None:
         self.dataset, self.context_len = dataset, context_len
         self.start_windows = options.start_windows
-        self.episodes = chosen_episodes(dataset, options)  # [E']
+        best = top_episodes(dataset, options.top_fraction)
+        self.episodes = earned_enough(dataset, best, options.min_return)  # [E']
         self._ends = np.cumsum(dataset.episodes.length[self.episodes])  # [E']
 
     def draw(self, size: int, rng: np.random.Generator) -> Windows:
@@ -81,27 +82,22 @@ class WindowSampler:
         batch = self.dataset.windows(windows.episode, windows.start, self.context_len)
         return up_to(batch, windows.stop)
 
+    def valid(self, windows: Windows) -> Tensor | None:
+        """Mark the dimensions of padded continuous actions that count, [B, action_size]."""
+        padding = self.dataset.spaces.padding(self.dataset.episodes.task[windows.episode])
+        return None if padding is None else torch.from_numpy(~padding)
+
 
 def up_to(batch: Batch, stop: NDArray[np.int64]) -> Batch:
     """Hide each row's steps from `stop` [B] on."""
-    inside = batch.timesteps.numpy() < stop[:, None]
-    mask = batch.mask.numpy() & inside
-    shown = Batch(
-        *(batch.states, batch.actions, batch.rewards, batch.returns_to_go, batch.timesteps),
-        mask=batch.mask.new_tensor(mask),
-    )
-    return shown.trimmed()
+    inside = batch.timesteps < torch.from_numpy(stop)[:, None]
+    return replace(batch, mask=batch.mask & inside).trimmed()
 
 
 def rewards_before(rewards: Tensor) -> Tensor:
     """Count the rewarded steps before each step, [B, L]."""
     paid = (rewards > 0).long()
     return paid.cumsum(1) - paid
-
-
-def chosen_episodes(dataset: Dataset, options: WindowOptions) -> NDArray[np.int64]:
-    """Apply every filter of trajectories and return the rows that are left, [E']."""
-    return earned_enough(dataset, top_episodes(dataset, options.top_fraction), options.min_return)
 
 
 def earned_enough(

@@ -69,12 +69,10 @@ class Place:
         return torch.equal(self.rows, torch.arange(len(self.rows), device=self.rows.device))
 
     @classmethod
-    def behind(cls, rows: Tensor, length: Tensor, new: int, size: int) -> Place:
+    def behind(cls, rows: Tensor, length: Tensor, new: int) -> Place:
         """Write `new` tokens behind the `length` [B] that are there, each seeing all before it."""
         column = length[:, None] + torch.arange(new, device=length.device)  # [B, n]
         used = int(column.max()) + 1
-        if used > size:
-            raise ValueError(f"{used} tokens do not fit a cache of {size}")
         return cls(rows, column, torch.arange(used, device=length.device) <= column[..., None])
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -35,45 +35,33 @@ LEAST_LOG_STD = -3.0  # a standard deviation of 0.05, a fortieth of the range
 BINS = 11  # an odd number, so that 0 is a centre
 
 
-class ActionHead(Protocol):
-    """What the last layer of a policy predicts of an action."""
+class ActionHead:
+    """What the last layer of a policy predicts of an action: here a number, or one a dimension."""
 
-    size: int  # numbers per decision
-    sampled: bool  # whether an action rule has a choice
+    sampled = True  # whether an action rule has a choice
+
+    def __init__(self, actions: ActionSpace) -> None:
+        self.size = actions.size  # numbers per decision
 
     def read(self, outputs: Tensor) -> Tensor:
         """Turn outputs of the last layer into what they mean, [..., size] -> [..., size]."""
+        return outputs
 
     def loss(
         self, predicted: Tensor, actions: Tensor, steps: Tensor, valid: Valid = None
     ) -> Tensor:
         """Average the loss of the valid dimensions of marked steps [B, L]."""
+        return action_loss(predicted, actions, steps, valid)
 
     def choose(
         self, decided: Tensor, rule: ActionRule, uniform: Uniform, exploring: Slots
     ) -> NDArray[Any]:
         """Choose actions from decisions [B, size] as a rule says."""
+        raise NotImplementedError
 
 
-class PlainHead:
-    """A number for each action, or for each dimension of one."""
-
-    def __init__(self, actions: ActionSpace) -> None:
-        self.size = actions.size
-
-    def loss(
-        self, predicted: Tensor, actions: Tensor, steps: Tensor, valid: Valid = None
-    ) -> Tensor:
-        return action_loss(predicted, actions, steps, valid)
-
-
-class SoftmaxHead(PlainHead):
+class SoftmaxHead(ActionHead):
     """Discrete actions: a logit each."""
-
-    sampled = True
-
-    def read(self, outputs: Tensor) -> Tensor:
-        return outputs
 
     def choose(
         self, decided: Tensor, rule: ActionRule, uniform: Uniform, exploring: Slots
@@ -81,7 +69,7 @@ class SoftmaxHead(PlainHead):
         return rule.choose(decided, uniform[:, 0], exploring)
 
 
-class MeanHead(PlainHead):
+class MeanHead(ActionHead):
     """Continuous actions as the paper predicts them: one action in [-1, 1]."""
 
     sampled = False
@@ -95,15 +83,13 @@ class MeanHead(PlainHead):
         return np.asarray(decided.cpu().numpy())
 
 
-class GaussianHead:
+class GaussianHead(ActionHead):
     """Mean and log-std of each dimension, side by side: a policy that can be sampled.
 
     The mean is squashed by tanh as the paper's actions are; samples are clipped to [-1, 1]. The
     log-std has a floor, so that actions which the data repeat exactly do not make the likelihood
     grow without end; a soft one, because behind a hard one no gradient would lead back.
     """
-
-    sampled = True
 
     def __init__(self, actions: ActionSpace) -> None:
         self.size = 2 * actions.size
@@ -140,20 +126,15 @@ def standard_normal(uniform: Uniform, share: float = 1.0) -> NDArray[np.float64]
     return np.asarray(torch.special.ndtri(torch.from_numpy(np.clip(inner, least, 1 - least))))
 
 
-class BinsHead:
+class BinsHead(ActionHead):
     """A logit of each bin, dimension by dimension: several modes, at the price of a grid.
 
     The bins' centres are spread evenly from -1 to 1, ends included. Dimensions are drawn
     independently of each other.
     """
 
-    sampled = True
-
     def __init__(self, actions: ActionSpace, bins: int = BINS) -> None:
         self.bins, self.size = bins, actions.size * bins
-
-    def read(self, outputs: Tensor) -> Tensor:
-        return outputs
 
     def loss(
         self, predicted: Tensor, actions: Tensor, steps: Tensor, valid: Valid = None

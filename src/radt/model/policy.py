@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from radt.model.heads import HeadName, action_head
 from radt.model.losses import return_loss
-from radt.model.lstm import LSTM
-from radt.model.mingru import MinGRU
-from radt.model.recurrent import RecurrentTrunk
+from radt.model.recurrent import RECURRENCES, RecurrentTrunk
 from radt.model.tokens import StepEmbedding, Tokenisation
 from radt.model.transformer import Context, Transformer, initialise_as_gpt2
 from radt.room import check_room
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
-
-RECURRENCES = {"lstm": LSTM, "mingru": MinGRU}
 
 
 @dataclass(frozen=True)
@@ -76,24 +72,7 @@ def check_weights(config: ModelConfig) -> None:
     check_room(f"a model of layers={layers}, width={width}", 4 * numbers, "choose a smaller one")
 
 
-class Trunk(Protocol):
-    """What a policy needs of the layers between its tokens and its head; they are a module.
-
-    What it needs to go on step by step is the trunk's own: a Transformer has caches of keys and
-    values (`StepwisePolicy`), a recurrent trunk has a state (`CarriedState`).
-    """
-
-    def __call__(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Transform token embeddings, x [B, L, width], each by those up to it."""
-
-    def only(self, x: Tensor, at: Tensor, context: Context | None = None) -> Tensor:
-        """Return the same of one token of each row, at [B] -> [B, width]."""
-
-    def read(self, context: Context) -> Context:
-        """Make keys and values of a context that is looked at often."""
-
-
-def build_trunk(config: ModelConfig, cross_layers: Sequence[int]) -> Trunk:
+def build_trunk(config: ModelConfig, cross_layers: Sequence[int]) -> Transformer | RecurrentTrunk:
     """Build the backbone that a config names."""
     sizes = (config.layers, config.width, config.heads, config.dropout, cross_layers)
     if config.recurrent:

@@ -10,26 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from radt.model.transformer import Context, Layer, crossed, read_by
 
 LONGEST = 1000.0  # steps that the slowest units remember before anything is learned
-
-
-class Recurrence(Protocol):
-    """A layer that mixes each token with those before it; built from the width alone."""
-
-    vectors: int  # of that width, that it carries from token to token
-
-    def __call__(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Read x [B, L, width] from a state [B, vectors, width]; return outputs and last state."""
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw weights and biases so that units remember from one step to `LONGEST`."""
 
 
 def log_spans(width: int) -> Tensor:
@@ -39,6 +27,79 @@ def log_spans(width: int) -> Tensor:
     Ollivier 2018).
     """
     return torch.linspace(0.0, math.log(LONGEST), width)
+
+
+class LSTM(nn.Module):
+    """Hochreiter and Schmidhuber (1997): gates know the hidden state, so steps come one by one."""
+
+    vectors = 2  # hidden state and cells
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, width, batch_first=True)
+
+    def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Read x [B, L, width] from a state [B, 2, width]."""
+        hidden, cells = state.transpose(0, 1)[:, None].contiguous()  # [1, B, width] each
+        outputs, after = self.lstm(x, (hidden, cells))
+        return outputs, torch.cat(after).transpose(0, 1)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw PyTorch's uniform weights; gates keep cells for spread spans and fill as slowly."""
+        *weights, of_inputs, of_hidden = self.lstm.parameters()
+        bound = self.lstm.hidden_size**-0.5
+        for weight in weights:
+            nn.init.uniform_(weight, -bound, bound, generator=generator)
+        spans = log_spans(self.lstm.hidden_size)
+        with torch.no_grad():  # biases of the gates: entry, forget, candidate, exit
+            of_inputs.copy_(torch.cat([-spans, spans, spans.new_zeros(2 * len(spans))]))
+            of_hidden.zero_()
+
+
+class MinGRU(nn.Module):
+    """Feng et al. (2024): h_t = (1 - z_t) h_{t-1} + z_t h~_t, where z_t and h~_t know x_t alone."""
+
+    vectors = 1  # h
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, width)
+        self.candidate = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Read x [B, L, width] from a state [B, 1, width]."""
+        z = self.gate(x).float().sigmoid()
+        keep, new = 1 - z, z * self.candidate(x)
+        first = torch.addcmul(new[:, :1], keep[:, :1], state)
+        h = scan(keep, torch.cat([first, new[:, 1:]], dim=1))
+        return h, h[:, -1:]
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Let gates open for spread spans."""
+        with torch.no_grad():
+            self.gate.bias.copy_(-log_spans(len(self.gate.bias)))
+
+
+def scan(keep: Tensor, new: Tensor) -> Tensor:
+    """Return h_t = keep_t h_{t-1} + new_t of every step from h = 0, [B, L, width].
+
+    Two steps are one step of a sequence of half the length. Nothing but products with numbers in
+    [0, 1] and sums are taken, so that nothing overflows as cumulative products and quotients do,
+    and new steps may have any sign, which in log-space they may not.
+    """
+    length = keep.shape[1]
+    if length == 1:
+        return new
+    if length % 2:  # one more, that nobody reads
+        return scan(pad(keep, (0, 0, 0, 1)), pad(new, (0, 0, 0, 1)))[:, :-1]
+    first, second = keep[:, ::2], keep[:, 1::2]
+    h_second = scan(first * second, torch.addcmul(new[:, 1::2], second, new[:, ::2]))
+    h_first = torch.addcmul(new[:, ::2], first, pad(h_second[:, :-1], (0, 0, 1, 0)))
+    return torch.stack([h_first, h_second], dim=2).flatten(1, 2)
+
+
+Recurrence = LSTM | MinGRU  # what mixes each token with those before it, from a state
+RECURRENCES: dict[str, type[Recurrence]] = {"lstm": LSTM, "mingru": MinGRU}
 
 
 class RecurrentBlock(Layer):

@@ -24,8 +24,7 @@ class StepwisePolicy:
         assert isinstance(model.trunk, Transformer)  # a recurrent trunk has a state instead
         self.model, self.trunk = model, model.trunk
         self.per_step = model.embed.per_step
-        self.size = steps * self.per_step  # tokens of the longest input
-        self.caches = self.trunk.caches(rows, self.size)
+        self.caches = self.trunk.caches(rows, steps * self.per_step)
         self.tokens_read = torch.zeros(rows, dtype=torch.int64, device=model.device)  # by `begin`
         self.until = torch.zeros(rows, dtype=torch.int64, device=model.device)  # their last step
 
@@ -34,7 +33,7 @@ class StepwisePolicy:
         """Read inputs [B, L] that end with the state that is asked about; decide, [B, A]."""
         recent, rows = recent.to(self.model.device), rows.to(self.model.device)
         tokens = self.model.embed(recent, past=False)  # [B, L * per_step, width]
-        place = Place.behind(rows, torch.zeros_like(rows), tokens.shape[1], self.size)
+        place = Place.behind(rows, torch.zeros_like(rows), tokens.shape[1])
         known = self.model.as_context(recent, context)
         hidden = self.trunk.step(tokens, self.caches, place, known)
         each, last = torch.arange(len(rows), device=rows.device), recent.mask.sum(1) - 1  # [B]
@@ -47,9 +46,8 @@ class StepwisePolicy:
         """Read the newest state of each row, [B, 1], and what led to it; decide, [B, A]."""
         latest, rows = latest.to(self.model.device), rows.to(self.model.device)
         later = latest.timesteps[:, 0] - self.until[rows]  # asking twice changes nothing
-        place = Place.behind(
-            rows, self.tokens_read[rows] + (later - 1) * self.per_step, self.per_step, self.size
-        )
+        read = self.tokens_read[rows] + (later - 1) * self.per_step
+        place = Place.behind(rows, read, self.per_step)
         tokens, known = self.model.embed.newest(latest), self.model.as_context(latest, context)
         return self.model.act(self.trunk.step(tokens, self.caches, place, known)[:, -1])
 

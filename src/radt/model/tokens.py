@@ -13,7 +13,7 @@ and reward of the one before it, so that no reward is lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -25,16 +25,6 @@ from radt.spaces import TaskSpaces
 from radt.trajectory import Batch
 
 Tokenisation = Literal["fused", "interleaved"]
-
-
-@dataclass(frozen=True)
-class StepVectors:
-    """Each modality of each step as one vector, positions included; all [B, L, width]."""
-
-    state: Tensor
-    return_to_go: Tensor | None
-    action: Tensor
-    reward: Tensor
 
 
 class StepEmbedding(nn.Module):
@@ -73,11 +63,8 @@ class StepEmbedding(nn.Module):
         """Embed steps as tokens [B, L * per_step, width]; `past`: actions are known, not asked."""
         if self.tokens == "fused" and not past:
             batch = self._shifted(batch)
-        vectors = self._vectors(batch)
-        parts = [vectors.state, vectors.action, vectors.reward]
-        if vectors.return_to_go is not None:
-            parts.insert(1, vectors.return_to_go)
-        time = self._position(batch)
+        state, to_go, action, reward = self._vectors(batch)
+        parts, time = [state, *to_go, action, reward], self._position(batch)
         if self.tokens == "fused":
             return torch.as_tensor(self.norm(torch.stack(parts).sum(0) + time))
         interleaved = torch.stack([part + time for part in parts], dim=2)  # [B, L, n, width]
@@ -91,13 +78,11 @@ class StepEmbedding(nn.Module):
         """
         if self.tokens == "fused":
             return torch.as_tensor(self(latest, past=True))
-        vectors = self._vectors(latest)
+        state, to_go, action, reward = self._vectors(latest)
         now = self._position(latest)
         since = latest.timesteps - 1 if since is None else since
         before = self._position(replace(latest, timesteps=since))
-        parts = [vectors.action + before, vectors.reward + before, vectors.state + now]
-        if vectors.return_to_go is not None:
-            parts.append(vectors.return_to_go + now)
+        parts = [action + before, reward + before, *(part + now for part in (state, *to_go))]
         return torch.as_tensor(self.norm(torch.cat(parts, dim=1)))
 
     def mask(self, batch: Batch) -> Tensor:
@@ -121,9 +106,7 @@ class StepEmbedding(nn.Module):
         actions, rewards = batch.actions.roll(1, dims=1), batch.rewards.roll(1, dims=1)
         actions[:, 0] = self.no_action
         rewards[:, 0] = 0
-        return Batch(
-            batch.states, actions, rewards, batch.returns_to_go, batch.timesteps, batch.mask
-        )
+        return replace(batch, actions=actions, rewards=rewards)
 
     @property
     def no_action(self) -> int:
@@ -138,19 +121,16 @@ class StepEmbedding(nn.Module):
             position = position + self.episode(ago)
         return position
 
-    def _vectors(self, batch: Batch) -> StepVectors:
+    def _vectors(self, batch: Batch) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
+        """Embed states, returns-to-go where they are read, actions and rewards, [B, L, width]."""
         rewards = (batch.rewards / self.spaces.reward_scale)[..., None]
         returns = batch.returns_to_go / self.spaces.return_scale  # [B, L]
         if self.return_bins:
             returns = binned(returns, 0.0, 1.0, self.return_bins).long()
         else:
             returns = returns[..., None]
-        return StepVectors(
-            state=self.state(batch.states),
-            return_to_go=None if self.return_to_go is None else self.return_to_go(returns),
-            action=self.action(batch.actions),
-            reward=self.reward(rewards),
-        )
+        to_go = [] if self.return_to_go is None else [self.return_to_go(returns)]
+        return self.state(batch.states), to_go, self.action(batch.actions), self.reward(rewards)
 
 
 def episodes_ago(batch: Batch) -> Tensor:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from radt.envs import render
-from radt.envs.sketch import BodyKind, Floats, Sketch
+from radt.envs.render import BodyKind, Floats, Sketch
 
 Place = Callable[[Floats], NDArray[np.float64]]  # where a point of the plane is on the canvas
 

@@ -7,6 +7,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from radt.collect import SOURCES, Forecast
@@ -17,7 +18,7 @@ from radt.data.store import home
 from radt.envs.suite import SUITES
 from radt.memory.language import LanguageOptions
 from radt.methods import METHODS, Method
-from radt.methods.method import blueprint
+from radt.methods.method import build_method
 from radt.runs.run import CHECKPOINT, RESULT, Run, dataset_path, encoder_of, training_folder
 
 # Measured on two CPU cores with Dark-Room 10x10 at laptop budget; another machine differs, the
@@ -49,10 +50,11 @@ def plan_run(config: RunConfig, out: Path) -> list[Phase]:
     """List the phases of a run in order."""
     run, entry = Run(config, out), METHODS[config.method]
     spaces = run.suite.spaces
-    method = blueprint(
-        *(config.method, spaces, config.options, config.embedder),
-        *(config.seed, config.embedder_name, encoder_of(config)),
-    )
+    with torch.device("meta"):  # shapes and sizes alone, without room for weights
+        method = build_method(
+            *(config.method, spaces, config.options, config.embedder),
+            *(config.seed, config.embedder_name, encoder_of(config)),
+        )
     phases = []
     if entry.learns:
         path = out / CHECKPOINT

@@ -195,7 +195,7 @@ def _said(name: str, layers: Sequence[Layer], default: Any) -> Any:
 def collect_layers(env: str, source: str, budget: str) -> list[Layer]:
     """Return the layers of a source's options; what a suite says of one budget is uppermost."""
     suite = SUITES[env]
-    usual, own = asdict(SOURCES[source].usual(suite)), COLLECT.get(source, {}).get(budget, {})
+    usual, own = asdict(SOURCES[source].options()), COLLECT.get(source, {}).get(budget, {})
     fitting = [r for r in recipes_of(suite) if r.fits(budget, "", "", source)]
     always, at_budget = (
         [

@@ -255,7 +255,7 @@ def candidates(table: KeyTable, directions: Tensor, k: int, rows: Rows) -> Tenso
 
 
 def _blocks(rows: Rows, length: int) -> Iterator[Rows]:
-    """Cut rows into blocks of a length; rows without a gap are read where they lie, which copies no keys."""
+    """Cut rows into blocks; rows without a gap are read where they lie, which copies no keys."""
     if isinstance(rows, Tensor):
         for part in rows.split(length):
             start, stop = (int(part[0]), int(part[-1]) + 1) if len(part) else (0, 0)
