@@ -23,10 +23,10 @@ def test_every_way_is_rolled_out_and_told(tmp_path: Path, monkeypatch: pytest.Mo
     record = json.loads((tmp_path / "ad" / "icl.json").read_text())
     ask([Weights(config.env, "ad", tmp_path / "ad")], tmp_path / "out.json")
     answer = json.loads((tmp_path / "out.json").read_text())
-    assert [line["way"] for line in answer["ways"]] == [way.name for way in WAYS]
+    assert [line["way"] for line in answer["ways"]] == [*WAYS]
     assert answer["ways"][0]["returns"] == record["returns"]  # as here: the run's own trials
     told = rows(answer)
-    assert [row["condition"] for row in told] == [way.name for way in WAYS]
+    assert [row["condition"] for row in told] == [*WAYS]
     assert told[0]["score"] == pytest.approx(record["score"])
     for row in told:
         low, high = row["ci95"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from radt.agent import ActionRule
-from radt.experiments.dark_room import ROOM_10X10
 from radt.experiments.experiment import Measurement, Row, Weights, add
+from radt.experiments.grids import ROOM_10X10
 from radt.experiments.rows import answer_row
 from radt.experiments.weights import about, opened, write_answer
 from radt.methods import Method
@@ -31,21 +31,12 @@ DROPOUT = 0.1  # of attention, in the authors' fused path
 BEST = ActionRule(temperature=0.0)
 
 
-@dataclass(frozen=True)
-class EvaluationRule:
-    """One way of evaluating."""
-
-    name: str
-    rule: ActionRule | None = None  # None: the run's own
-    dropout: float = 0.0
-
-
-WAYS = (
-    EvaluationRule("as here"),
-    EvaluationRule("best action", BEST),
-    EvaluationRule("attention dropout", dropout=DROPOUT),
-    EvaluationRule("best action and attention dropout, as the authors", BEST, DROPOUT),
-)
+WAYS: dict[str, tuple[ActionRule | None, float]] = {  # rule (None: the run's own), and dropout
+    "as here": (None, 0.0),
+    "best action": (BEST, 0.0),
+    "attention dropout": (None, DROPOUT),
+    "best action and attention dropout, as the authors": (BEST, DROPOUT),
+}
 
 
 @contextmanager
@@ -78,14 +69,14 @@ def ask(weights: Sequence[Weights], out: Path) -> None:
     """Evaluate trained weights of AD in every way, and write what came out."""
     (one,) = weights
     lines = []
-    for way in WAYS:
+    for way, (rule, dropout) in WAYS.items():
         method, card, usual = opened(one)
-        trials = replace(usual, rule=way.rule or usual.rule)
+        trials = replace(usual, rule=rule or usual.rule)
         torch.manual_seed(card.seed)  # of the dropout
-        with dropped(method, way.dropout):
+        with dropped(method, dropout):
             returns = roll_out(method, trials, Tracker()).returns  # [task, trial]
-        rule = asdict(trials.rule)
-        lines.append({"way": way.name, "action_rule": rule, "returns": returns.tolist()})
+        acted = {"way": way, "action_rule": asdict(trials.rule)}
+        lines.append({**acted, "returns": returns.tolist()})
     record = about(one, card, usual)
     write_answer(out, {**record, "dropout": DROPOUT, "ways": lines})
 
@@ -98,7 +89,7 @@ def rows(answer: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-AUTHORS_RULES = add(
+add(
     name="authors-rules",
     paper="Not in the paper: its code evaluates AD by the best action and with attention "
     "dropout on, RA-DT by samples and without.",

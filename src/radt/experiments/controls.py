@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 
 from radt.checkpoint import untrained
-from radt.experiments.dark_room import ROOM_10X10
 from radt.experiments.experiment import Measurement, Row, Weights, add
-from radt.experiments.five_minutes import STUDIES
-from radt.experiments.key_door import KEY_RESET
+from radt.experiments.grids import FIVE_MINUTES, KEY_RESET, ROOM_10X10
 from radt.experiments.rows import answer_row
 from radt.experiments.weights import about, opened, remembering, weights_file, write_answer
 from radt.methods import Method
@@ -65,7 +63,7 @@ def rows(answer: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-CONTROLS = add(
+add(
     name="controls",
     paper="Not in the paper: what an agent's memory, its exploration bonus and its training "
     "each bring.",
@@ -73,7 +71,7 @@ CONTROLS = add(
     studies=(
         ROOM_10X10.only("ad", "dpt", "ra-dt", "ra-dt-tuned", "ra-dt+"),
         KEY_RESET.only("ra-dt+"),
-        STUDIES["dark-room-20x20"].only("ra-dt+"),
+        FIVE_MINUTES["dark-room-20x20"].only("ra-dt+"),
     ),
     weights_of=("dark-room", "key-door", "five-minutes"),
     measurement=Measurement(ask, rows),

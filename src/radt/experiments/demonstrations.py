@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from radt.errors import RunError
-from radt.experiments.dark_room import ROOM_10X10
 from radt.experiments.experiment import Measurement, Row, Weights, add
-from radt.experiments.key_door import KEY_KEPT, KEY_RESET
+from radt.experiments.grids import KEY_KEPT, KEY_RESET, ROOM_10X10
 from radt.experiments.rows import answer_row, mean_or_none
 from radt.experiments.weights import about, opened, write_answer
 from radt.memory.demonstrations import from_oracle
@@ -75,7 +74,7 @@ def rows(answer: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-DEMONSTRATIONS = add(
+add(
     name="demonstrations",
     paper="Future work of the paper: expert episodes in the memory before the first trial.",
     kind="reuse",

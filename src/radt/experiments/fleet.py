@@ -18,8 +18,8 @@ from matplotlib.axes import Axes
 
 from radt.action_rules import named_rule
 from radt.errors import RunError
-from radt.experiments.dark_room import ROOM_10X10
 from radt.experiments.experiment import Measurement, Row, Weights, add
+from radt.experiments.grids import ROOM_10X10
 from radt.experiments.rows import answer_row
 from radt.experiments.weights import about, opened, write_answer
 from radt.methods import Method
@@ -123,7 +123,7 @@ def picture(rows: Sequence[Row], file: Path) -> Path:
     return Picture(panels, title, note, size, (1.0,) * len(panels)).save(file)
 
 
-FLEET = add(
+add(
     name="fleet",
     paper="Future work of the paper: agents use the experience of others, here while all act.",
     kind="reuse",

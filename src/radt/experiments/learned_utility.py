@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from radt.config import FOLDS
 from radt.experiments.experiment import add
-from radt.experiments.mazerunner import ENV as MAZES
-from radt.experiments.mazerunner import WINDOWS
-from radt.experiments.training_contexts import held_out
+from radt.experiments.grids import MAZES, WINDOWS
+from radt.experiments.tuning import held_out
 from radt.variants import arm, laid
 
 KEY_DOOR = "dark-key-door-10x10"
@@ -46,7 +45,7 @@ RETRIEVED = arm(
 )
 ARMS = (BASE, EARLIER_WORSE, BY_VALUE, RETRIEVED)
 
-LEARNED_UTILITY = add(
+add(
     name="learned-utility",
     paper="Not in the paper, which leaves telling good experiences from bad ones by a value to "
     "future work. Held-out training tasks.",

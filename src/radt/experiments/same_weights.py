@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from radt.action_rules import named_rule
-from radt.experiments.ad_gap import GAPS
-from radt.experiments.dark_room import ROOM_10X10
+from radt.experiments.ablations import GAPS
 from radt.experiments.experiment import ERASED, Measurement, Row, Verdict, Weights, add
+from radt.experiments.grids import ROOM_10X10
 from radt.experiments.pictures import arms_picture
 from radt.experiments.rows import answer_row
 from radt.experiments.verdicts import CLOSE, NEAR, Above, all_above, found
