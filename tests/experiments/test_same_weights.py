@@ -13,7 +13,7 @@ from radt.experiments import EXPERIMENTS
 from radt.experiments.experiment import Weights
 from radt.experiments.reproduce import Where, answers_of, runs_of
 from radt.experiments.weights import SHIPPED, opened, remembering
-from radt.runs.evaluate import roll_out
+from radt.runs.roll_out import roll_out
 from radt.track import Tracker
 
 ENV = "dark-room-10x10"

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from radt.config import TRAINING_TASKS
-from radt.plots.curves import band, icl_picture, icl_title
-from radt.plots.learning import last_trials, learning_picture
+from radt.plots.curves import band, icl_picture, icl_title, last_trials, learning_picture
 from radt.plots.records import RecordError, outcomes
 from radt.plots.style import SPARE_COLOURS, colour_of, in_order, spread
 from radt.variants import BUILT_IN, VARIANTS

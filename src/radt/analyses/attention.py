@@ -40,7 +40,7 @@ from radt.methods import Method
 from radt.metrics import Interval
 from radt.model.attention_weights import attention_to_steps
 from radt.model.policy import DecisionTransformer
-from radt.runs.evaluate import Trials
+from radt.runs.roll_out import Trials
 from radt.track import Tracker
 
 EARLY, OFTEN, SELDOM = 20, 2, 7  # which decisions are looked at: more at the start of a trial

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from radt.loading import Loaded
-    from radt.runs.evaluate import Trials
+    from radt.runs.roll_out import Trials
 
 FILES = (
     "report.html",
@@ -69,7 +69,7 @@ class EvaluateVerb(EngineVerb):
         from radt.config import EvaluateConfig
         from radt.files import atomic_write
         from radt.loading import load, method_at
-        from radt.runs.evaluate import result_record, roll_out
+        from radt.runs.evaluate import result_record
         from radt.runs.evaluations import (
             MAIN,
             Parts,
@@ -78,7 +78,7 @@ class EvaluateVerb(EngineVerb):
             rules_and_controls,
             weights_stamp,
         )
-        from radt.runs.shares import shared
+        from radt.runs.roll_out import roll_out, shared
         from radt.runs.trace import tracing
         from radt.track import Tracker
 
@@ -138,7 +138,7 @@ class EvaluateVerb(EngineVerb):
         """Say what is rolled out; a run's own number of trials is the usual one."""
         from radt.envs.suite import SUITES, splits_of
         from radt.runs.compare import read_config
-        from radt.runs.evaluate import Trials
+        from radt.runs.roll_out import Trials
         from radt.runs.run import carried_target
 
         suite, count = SUITES[self.env or loaded.card.env], self.trials

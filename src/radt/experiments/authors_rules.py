@@ -24,7 +24,7 @@ from radt.experiments.weights import about, opened, write_answer
 from radt.methods import Method
 from radt.methods.ad import AD
 from radt.model.attention import SelfAttention
-from radt.runs.evaluate import roll_out
+from radt.runs.roll_out import roll_out
 from radt.track import Tracker
 
 DROPOUT = 0.1  # of attention, in the authors' fused path

@@ -21,7 +21,7 @@ from radt.experiments.rows import answer_row
 from radt.experiments.weights import about, opened, remembering, weights_file, write_answer
 from radt.methods import Method
 from radt.methods.exploration import ExplorationConfig, exploration_of, with_exploration
-from radt.runs.evaluate import roll_out
+from radt.runs.roll_out import roll_out
 from radt.track import Tracker
 
 AS_IT_IS, EMPTY = "as it is", "nothing remembered"

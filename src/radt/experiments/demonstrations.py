@@ -19,7 +19,8 @@ from radt.experiments.grids import KEY_KEPT, KEY_RESET, ROOM_10X10
 from radt.experiments.rows import answer_row, mean_or_none
 from radt.experiments.weights import about, opened, write_answer
 from radt.memory.demonstrations import from_oracle
-from radt.runs.evaluate import optima, roll_out
+from radt.runs.evaluate import optima
+from radt.runs.roll_out import roll_out
 from radt.track import Tracker
 
 TRIALS = 10  # of each task; the first is what this is about

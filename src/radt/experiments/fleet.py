@@ -25,7 +25,7 @@ from radt.experiments.weights import about, opened, write_answer
 from radt.methods import Method
 from radt.metrics import RESAMPLES, Array, Interval, late_score, trials_to_solve
 from radt.plots.style import INK, SPARE_COLOURS, Picture, plain_axes
-from radt.runs.evaluate import Trials, roll_out
+from radt.runs.roll_out import Trials, roll_out
 from radt.track import Tracker
 
 AGENTS = (1, 2, 4, 8)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from radt.analyses.look import look
+from radt.analyses import look
 from radt.data import Dataset
 from radt.experiments.experiment import Measurement, Study, Weights, add
 from radt.experiments.grids import EXPERTS, MAZES, ROOM_10X10, ROWS

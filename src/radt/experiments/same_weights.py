@@ -21,7 +21,7 @@ from radt.experiments.pictures import arms_picture
 from radt.experiments.rows import answer_row
 from radt.experiments.verdicts import CLOSE, NEAR, Above, all_above, found
 from radt.experiments.weights import about, opened, remembering, write_answer
-from radt.runs.evaluate import roll_out
+from radt.runs.roll_out import roll_out
 from radt.track import Tracker
 
 ENV = ROOM_10X10.env

@@ -20,8 +20,9 @@ from radt.methods import Method
 from radt.methods.exploration import exploration_of, with_exploration
 from radt.runs.belonging import check_checkpoint
 from radt.runs.compare import read_config
-from radt.runs.evaluate import Trials, optima, trials_of
+from radt.runs.evaluate import optima, trials_of
 from radt.runs.provenance import machine
+from radt.runs.roll_out import Trials
 from radt.runs.run import CHECKPOINT, Run, carried_target
 from radt.version import code_version
 

@@ -12,10 +12,9 @@ from radt.config import NAMES, from_json
 from radt.decode import leaves, read_json
 from radt.files import atomic_write
 from radt.methods import METHODS
-from radt.plots.curves import icl_pictures
+from radt.plots.curves import LEARNING, has_learning, icl_pictures, learning_picture
 from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
 from radt.plots.icl_json import read_record
-from radt.plots.learning import LEARNING, has_learning, learning_picture
 from radt.plots.records import (
     DATA,
     Record,

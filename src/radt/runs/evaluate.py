@@ -38,9 +38,7 @@ from radt.runs.evaluations import (
     weights_stamp,
 )
 from radt.runs.provenance import Stopwatch, machine, measured
-from radt.runs.roll_out import RollOut as RollOut
-from radt.runs.roll_out import Trials as Trials
-from radt.runs.roll_out import roll_out as roll_out
+from radt.runs.roll_out import RollOut, Trials, roll_out
 from radt.runs.run import (
     CHECKPOINT,
     FURTHER,
