@@ -149,14 +149,13 @@ class Worker:
         experiment.measurement.ask(self._asked(experiment, answer), answer.file)
 
     def _asked(self, experiment: Experiment, answer: Answer) -> Sequence[Any]:
-        """Get ready what is asked: data, configs whose speed is measured, or weights."""
-        if experiment.kind == "bench":
-            return [config_at(place) for place in answer.places]
-        return self._data(answer) if experiment.kind == "data" else self._weights(answer)
-
-    def _data(self, answer: Answer) -> list[Path]:
-        quiet = self.common.quiet or self.common.json
+        """Get ready what is asked: configs whose speed is measured, data, or weights."""
         configs = [config_at(place) for place in answer.places]
+        if experiment.kind == "bench":
+            return configs
+        if experiment.kind != "data":
+            return self._weights(answer)
+        quiet = self.common.quiet or self.common.json
         return [collect(one, self.common.workers, quiet, self.engine) for one in configs]
 
     def _weights(self, answer: Answer) -> list[Any]:
@@ -169,21 +168,9 @@ class Worker:
             if not self.choice.wants(one):
                 raise missing_weights(place)
             self._run([(comparison, one)])
-            if self._is_outdated(place):  # a new run has failed, and older weights are still there
-                raise untrained(place)
-        return [_kept(place) for place in answer.places]
-
-
-def untrained(place: Place) -> RunError:
-    """Say that there are no weights, though they were asked for."""
-    return RunError(f"{place[1].label} on {place[0].env} could not be trained, see above")
-
-
-def _kept(place: Place) -> Any:
-    weights = weights_at(place)
-    if weights is None:
-        raise untrained(place)
-    return weights
+            if weights_at(place) is None or self._is_outdated(place):
+                raise RunError(f"{row.label} on {comparison.env} could not be trained, see above")
+        return [weights_at(place) for place in answer.places]
 
 
 def listed(where: Where) -> tuple[dict[str, Any], Table]:

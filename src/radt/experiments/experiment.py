@@ -41,6 +41,11 @@ class Verdict:
 Judge = Callable[[Sequence[Row]], Verdict]
 
 
+def decided(holds: bool, fails: bool, told: Sequence[str]) -> Verdict:
+    """Say what came of a claim: it holds, surely does not, or neither can be told."""
+    return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(told))
+
+
 @dataclass(frozen=True)
 class Study:
     """Runs on one environment: each row with some seeds."""

@@ -109,8 +109,7 @@ def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
     if (optimum := shown[0].optimum) is not None:
         axes.axhline(optimum, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=2)
         ends.append(End(f"optimum  {optimum:.{shown[0].digits}f}", trials, optimum, INK))
-    plain_axes(axes, "return", "trial")
-    _trials_across(axes, trials)
+    trial_axes(axes, "return", trials)
     if min(outcome.returns.min() for outcome in shown) >= 0:
         axes.set_ylim(bottom=0.0)
     name_ends(axes, ends)
@@ -134,8 +133,7 @@ def draw_erased(axes: Axes, shown: Sequence[Outcome]) -> None:
             score = float(late_score(of.returns).mean())
             told = f"{name}  {score:.{outcome.digits}f}"
             ends.append(End(told, shown[0].trials, float(line[-1]), colour, rank=score))
-    plain_axes(axes, "return", "trial")
-    _trials_across(axes, shown[0].trials)
+    trial_axes(axes, "return", shown[0].trials)
     if min(min(o.returns.min(), o.controls["erased"].returns.min()) for o in shown) >= 0:
         axes.set_ylim(bottom=0.0)
     name_ends(axes, ends)
@@ -158,8 +156,7 @@ def draw_bought(axes: Axes, shown: Sequence[Outcome]) -> None:
         label = f"{outcome.label}  {bought:+.{outcome.digits}f}"
         ends.append(End(label, shown[0].trials, float(mean[-1]), colour, rank=bought))
     axes.axhline(0.0, color=INK, linewidth=0.9, zorder=1)
-    plain_axes(axes, "return bought by memory", "trial")
-    _trials_across(axes, shown[0].trials)
+    trial_axes(axes, "return bought by memory", shown[0].trials)
     name_ends(axes, ends)
 
 
@@ -173,8 +170,7 @@ def draw_found(axes: Axes, shown: Sequence[Outcome]) -> None:
         colour = colour_of(outcome.label, names)
         draw_line(axes, range(1, trials + 1), found.tolist(), outcome.label, colour)
     axes.axhline(tasks, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=1)
-    plain_axes(axes, f"tasks solved, of {tasks}", "trial")
-    _trials_across(axes, trials)
+    trial_axes(axes, f"tasks solved, of {tasks}", trials)
     axes.set_ylim(0.0, tasks * 1.05)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
 
@@ -203,7 +199,9 @@ def _late(trials: int) -> str:
     return f"trial {trials}" if first == trials else f"trials {first}-{trials}"
 
 
-def _trials_across(axes: Axes, trials: int) -> None:
+def trial_axes(axes: Axes, title: str, trials: int) -> None:
+    """Say what is drawn by trial."""
+    plain_axes(axes, title, "trial")
     axes.set_xlim(1, trials if trials > 1 else 2)
     axes.set_xticks([1, *range(10, trials + 1, 10)] if trials >= 10 else range(1, trials + 1))
 
@@ -248,11 +246,11 @@ def learning_picture(records: Sequence[Record]) -> Picture:
 
 def learning_of(records: Sequence[Record]) -> dict[str, list[LearningCurve]]:
     """Collect the curves of each row's seeds, of those rows that have any."""
-    shown = {
-        label: [last_trials(record["learning"]) for record in same if record.get("learning")]
-        for label, same in by_label(records).items()
+    looked = [record for record in records if record.get("learning")]
+    return {
+        label: [last_trials(record["learning"]) for record in same]
+        for label, same in by_label(looked).items()
     }
-    return {label: curves for label, curves in shown.items() if curves}
 
 
 def last_trials(looks: Sequence[dict[str, Any]]) -> LearningCurve:
