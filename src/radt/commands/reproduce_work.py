@@ -25,14 +25,13 @@ from radt.experiments.reproduce import (
     comparisons,
     config_at,
     cost,
-    missing_weights,
     runs_of,
     state_of,
     verdict_of,
     weights_at,
     write_result,
 )
-from radt.experiments.tuning import note_try, tried
+from radt.experiments.tuning import is_among, note_try, tries_on_record
 from radt.runs.compare import Comparison, Entry, State, entry
 from radt.runs.compare import state_of as run_state
 from radt.runs.run import RESULT
@@ -112,7 +111,9 @@ class Worker:
         """Put a try on record, unless it is."""
         results = self.where.results
         is_there = run_state(one.config, one.out, one.published, strict=False) == "published"
-        if one.config.split == "tune" and is_there and not tried(results, one.config):
+        if one.config.split != "tune" or not is_there:
+            return
+        if not is_among(tries_on_record(results), one.config):
             note_try(results, json.loads((one.published / RESULT).read_text()))
 
     def _run(self, missing: Sequence[tuple[Comparison, Entry]]) -> set[Path]:
@@ -166,7 +167,11 @@ class Worker:
                 continue
             one = entry(comparison, row, 0, strict=False)
             if not self.choice.wants(one):
-                raise missing_weights(place)
+                raise RunError(
+                    f"the weights of {one.published} are not kept, only its record; delete that "
+                    "folder to train it again (--again does it where its values have changed "
+                    "since), or give the --out where it was trained"
+                )
             self._run([(comparison, one)])
             if weights_at(place) is None or self._is_outdated(place):
                 raise RunError(f"{row.label} on {comparison.env} could not be trained, see above")

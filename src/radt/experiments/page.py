@@ -41,22 +41,20 @@ def measured(result: Mapping[str, Any]) -> Iterator[str]:
     if summary := result.get("summary"):
         yield plain_table(list(summary[0]), [list(map(_told, row.values())) for row in summary])
         return
-    for title, same in by_tasks(result["rows"]):
+    groups: dict[str, list[Row]] = {}  # by what they were measured on
+    for row in result["rows"]:
+        wall = row.get("wall_minutes")
+        time = "" if wall is None else f", {wall:g} minutes of training"
+        groups.setdefault(f"{row['env']}, {row['tasks']} tasks{time}", []).append(row)
+    for title, same in groups.items():
         yield f"## {title}\n\n{rows_table(same)}"
-    if result["kind"] != "bench":
-        yield how_improves(result["rows"])
+    if result["rows"] and result["kind"] != "bench":
+        missing = any(row.get("improves") is None for row in result["rows"])
+        yield " ".join([IMPROVES, *([DASH] if missing else []), BESIDE])
 
 
 def _told(value: Any) -> str:
     return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def how_improves(rows: Sequence[Row]) -> str:
-    """Say what a table's columns of differences are."""
-    if not rows:
-        return ""
-    missing = any(row.get("improves") is None for row in rows)
-    return " ".join([IMPROVES, *([DASH] if missing else []), BESIDE])
 
 
 def claims_list(claims: Mapping[str, Mapping[str, str]]) -> str:
@@ -68,16 +66,6 @@ def claims_list(claims: Mapping[str, Mapping[str, str]]) -> str:
         f"- {', '.join(names)}: **{word}**. {why[:1].upper()}{why[1:]}."
         for (word, why), names in told.items()
     )
-
-
-def by_tasks(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Group rows by what they were measured on, in their order, each with a title."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        wall = row.get("wall_minutes")
-        time = "" if wall is None else f", {wall:g} minutes of training"
-        groups.setdefault(f"{row['env']}, {row['tasks']} tasks{time}", []).append(row)
-    yield from groups.items()
 
 
 def rows_table(rows: Sequence[Row]) -> str:

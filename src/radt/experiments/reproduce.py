@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from radt.config import Budget, RunConfig
 from radt.decode import DecodeError, read_json
-from radt.errors import RunError
 from radt.experiments.experiment import (
     WORDS,
     Experiment,
@@ -67,12 +66,13 @@ def comparison_of(study: Study, where: Where) -> Comparison:
     """Say which runs a study is."""
     study, tunes = study.at(where.budget), TUNE in study.sets
     beside = ABLATIONS if study.apart else ""
+    further = {"rules": study.rules, "controls": study.controls}
     return Comparison(
         env=study.env,
         methods=study.rows,
         seeds=where.seeds or study.seeds,
         budget=where.budget,
-        sets=(*study.sets, *evaluated(study)),
+        sets=(*study.sets, *(f"evaluate.{n}={json.dumps(v)}" for n, v in further.items())),
         out=where.out / "tune" / fold_of(study) if tunes else where.out / beside,
         results=where.out / "tuned" / fold_of(study) if tunes else where.results / beside,
         wall_minutes=study.wall_minutes,
@@ -83,12 +83,6 @@ def fold_of(study: Study) -> str:
     """Name the fold of a tuning study, as a folder."""
     said = [text.replace("=", "") for text in study.sets if text.startswith("fold=")]
     return said[-1] if said else "last-fold"
-
-
-def evaluated(study: Study) -> tuple[str, ...]:
-    """Say which further evaluations belong to a run, as values of its config."""
-    asked = {"rules": study.rules, "controls": study.controls}
-    return tuple(f"evaluate.{name}={json.dumps(values)}" for name, values in asked.items())
 
 
 def studies_of(experiment: Experiment, where: Where) -> tuple[Study, ...]:
@@ -325,14 +319,3 @@ def verdict_of(experiment: Experiment, where: Where) -> Verdict | None:
     content = written(where.results / experiment.name / ANSWER)
     word, why = content.get("verdict"), content.get("why")
     return Verdict(word, why) if word in WORDS and isinstance(why, str) else None
-
-
-def missing_weights(place: Place) -> RunError:
-    """Say that weights are gone whose record is kept."""
-    comparison, row = place
-    folder = comparison.published / f"{row.label}-seed0"
-    return RunError(
-        f"the weights of {folder} are not kept, only its record; delete that folder to train it "
-        "again (--again does it where its values have changed since), or give the --out where it "
-        "was trained"
-    )

@@ -32,12 +32,12 @@ STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}  # 97.5 % of Student's t for so 
 Values = Mapping[tuple[int, str], float]  # by fold and task, or by fold alone
 
 MEASURES: dict[str, Callable[[Row], Mapping[str, float]]] = {  # of one fold, by task
-    "correlation": lambda row: _known("", (row["prepared"] or {}).get("return_correlation")),
-    "failing, %": lambda row: _known("", _percent(row["prepared"] or {})),
-    "ceiling": lambda row: _known("", (row["controls"] or {}).get("oracle")),
-    "score": lambda row: row["per_task"] or _known("", row["score"]),
-    "rewarded only": lambda row: _known("", (row["controls"] or {}).get("rewarded-only")),
-    "erased": lambda row: _known("", (row["controls"] or {}).get("erased")),
+    "correlation": lambda row: _known((row["prepared"] or {}).get("return_correlation")),
+    "failing, %": lambda row: _known((row["prepared"] or {}).get("failures_beside_good"), 100),
+    "ceiling": lambda row: _known((row["controls"] or {}).get("oracle")),
+    "score": lambda row: row["per_task"] or _known(row["score"]),
+    "rewarded only": lambda row: _known((row["controls"] or {}).get("rewarded-only")),
+    "erased": lambda row: _known((row["controls"] or {}).get("erased")),
 }
 PAIRED = ("score", "rewarded only", "ceiling")
 PANELS = {  # of the picture: title, and which measures by what a legend calls them
@@ -48,13 +48,8 @@ PANELS = {  # of the picture: title, and which measures by what a legend calls t
 }
 
 
-def _percent(prepared: Mapping[str, float]) -> float | None:
-    share = prepared.get("failures_beside_good")
-    return None if share is None else 100 * share
-
-
-def _known(task: str, value: float | None) -> dict[str, float]:
-    return {} if value is None else {task: value}
+def _known(value: float | None, scale: float = 1) -> dict[str, float]:
+    return {} if value is None else {"": scale * value}
 
 
 def values_of(rows: Sequence[Row], label: str, measure: str) -> Values:
@@ -77,14 +72,9 @@ def against(one: Values, other: Values) -> tuple[float, float | None] | None:
     return float(apart.mean()), half
 
 
-def labels_of(rows: Sequence[Row]) -> list[str]:
-    """Name the arms in their order."""
-    return list(dict.fromkeys(row["label"] for row in rows))
-
-
 def dial_summary(rows: Sequence[Row]) -> list[Row]:
     """Make a line of each arm: its measures, and how they differ from those of sampling."""
-    return [_line(rows, label) for label in labels_of(rows)]
+    return [_line(rows, label) for label in dict.fromkeys(row["label"] for row in rows)]
 
 
 def _line(rows: Sequence[Row], label: str) -> Row:

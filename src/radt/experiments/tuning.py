@@ -60,11 +60,6 @@ def is_among(tries: Tries, config: RunConfig) -> bool:
     return any(_same(known, config) for known, _ in tries)
 
 
-def tried(results: Path, config: RunConfig) -> bool:
-    """Tell the same of a file."""
-    return is_among(tries_on_record(results), config)
-
-
 def rows_tried(tries: Tries, config: RunConfig) -> list[Row]:
     """Make rows of the tries with these values; what each task earned is not on record."""
     return [

@@ -103,17 +103,13 @@ def _prepared(tracker: Tracker, done: int, total: int) -> None:
 
 def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker) -> None:
     """Train the Decision Transformer whose hidden states become the method's keys."""
-    config, teacher = run.config, _embedder_trainer(run, method)
+    config = run.config
+    options = DTOptions(config.embedder.model, method.context.input_steps)
+    teacher = DT(method.spaces, options, config.seed)
+    to_device(teacher, run.device)
     teacher.prepare(dataset)
     fit_encoders(teacher.policy, dataset)
     short = replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
     file = run.out / EMBEDDER_STATE
     learn(teacher, short, config.seed, file, tracker, phase="embedder", group=run.group)
     method.networks["embedder"].load_state_dict(teacher.policy.state_dict())
-
-
-def _embedder_trainer(run: Run, method: Method) -> DT:
-    options = DTOptions(run.config.embedder.model, method.context.input_steps)
-    teacher = DT(method.spaces, options, run.config.seed)
-    to_device(teacher, run.device)
-    return teacher
