@@ -240,17 +240,17 @@ def has_learning(records: Sequence[Record]) -> bool:
 def learning_picture(records: Sequence[Record]) -> Picture:
     """Draw the return of the last validation trial by update, a line per row."""
     title = titled(f"{records[0]['env']}: learning over training", records)
-    draw = partial(draw_learning, shown=learning_of(records), digits=digits_of(records))
-    return Picture([draw], title, learning_note(records), (7.2, 3.9))
-
-
-def learning_of(records: Sequence[Record]) -> dict[str, list[LearningCurve]]:
-    """Collect the curves of each row's seeds, of those rows that have any."""
     looked = [record for record in records if record.get("learning")]
-    return {
+    curves = {
         label: [last_trials(record["learning"]) for record in same]
         for label, same in by_label(looked).items()
     }
+    trials = sorted({last_trial(look)[6:] for record in looked for look in record["learning"]})
+    final = records[0]["split"] == "final"
+    seen = "; these tasks are among those trained on" if final else ""
+    note = f"trial {'/'.join(trials)}; thick: mean over seeds, thin: seeds{seen}"
+    draw = partial(draw_learning, shown=curves, digits=digits_of(records))
+    return Picture([draw], title, note, (7.2, 3.9))
 
 
 def last_trials(looks: Sequence[dict[str, Any]]) -> LearningCurve:
@@ -293,11 +293,3 @@ def mean_curve(curves: Sequence[LearningCurve]) -> tuple[list[int], list[float]]
     looked = sorted({update for seed in curves for update in seed if first <= update <= last})
     each = [np.interp(looked, sorted(seed), [seed[at] for at in sorted(seed)]) for seed in curves]
     return looked, np.mean(each, axis=0).tolist()
-
-
-def learning_note(records: Sequence[Record]) -> str:
-    """Say which trial is shown and what the lines are."""
-    trials = {last_trial(look)[6:] for r in records for look in r.get("learning") or []}
-    final = records[0]["split"] == "final"
-    seen = "; these tasks are among those trained on" if final else ""
-    return f"trial {'/'.join(sorted(trials))}; thick: mean over seeds, thin: seeds{seen}"

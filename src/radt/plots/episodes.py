@@ -180,20 +180,15 @@ def beside_each_other(films: Sequence[Sequence[FilmMoment]], camera: Camera) -> 
 
 def gif(frames: Sequence[Image.Image]) -> bytes:
     """Write frames with one small palette for all, and hold the last one."""
-    palette, written = _palette(frames), io.BytesIO()
+    chosen = [frames[at] for at in np.linspace(0, len(frames) - 1, 6).round().astype(int)]
+    montage = Image.fromarray(np.concatenate([np.asarray(frame) for frame in chosen]))
+    palette, written = montage.quantize(COLOURS, dither=Image.Dither.NONE), io.BytesIO()
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     durations = [FRAME_MS] * (len(small) - 1) + [LAST_MS]
     small[0].save(
         written, format="GIF", save_all=True, append_images=small[1:], duration=durations, loop=0
     )
     return written.getvalue()
-
-
-def _palette(frames: Sequence[Image.Image]) -> Image.Image:
-    """Choose the colours that a few frames of the beginning, the middle and the end need."""
-    chosen = [frames[at] for at in np.linspace(0, len(frames) - 1, 6).round().astype(int)]
-    montage = Image.fromarray(np.concatenate([np.asarray(frame) for frame in chosen]))
-    return montage.quantize(COLOURS, dither=Image.Dither.NONE)
 
 
 def _compose(shown: Sequence[tuple[FilmMoment, Image.Image]]) -> Image.Image:

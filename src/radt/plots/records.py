@@ -293,7 +293,9 @@ def expense_of(records: Sequence[Record], trained: bool) -> Expense:
         counted = Expense.__dataclass_fields__.keys() & (costs[0] if costs else {})
         known |= {name: costs[0][name] for name in counted}
         # How often a memory's answer changes, and is read anew, depends on what was learned.
-        known["flops_per_decision"] = mean_of_known([c.get("flops_per_decision") for c in costs])
+        flops = [cost.get("flops_per_decision") for cost in costs]
+        counted_flops = [one for one in flops if one is not None]
+        known["flops_per_decision"] = float(np.mean(counted_flops)) if counted_flops else None
     return Expense(minutes, **known)
 
 
@@ -319,9 +321,3 @@ def _decisions_of_all_trials(record: Record) -> float | None:
         return None
     trials = sum(map(len, record["returns"])) * (1 + len(record.get("variants", {})))
     return float(trials * SUITES[record["env"]].spaces.horizon / seconds)
-
-
-def mean_of_known(values: Sequence[float | None]) -> float | None:
-    """Average what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
