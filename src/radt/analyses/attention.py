@@ -24,8 +24,13 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from radt.action_rules import ActionRule
-from radt.analyses.attention_maps import Kind, choose_decisions, draw_attention
-from radt.analyses.moments import MomentKeeper, Moments
+from radt.analyses.attention_maps import (
+    Kind,
+    MomentKeeper,
+    Moments,
+    choose_decisions,
+    draw_attention,
+)
 from radt.analyses.shared import (
     Finding,
     mean_by,

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from radt.config import RunConfig
 from radt.experiments.experiment import Experiment, Judge, Row, Study, Verdict, add
 from radt.experiments.grids import ROOM_10X10
-from radt.experiments.pictures import Point, arms_picture, draw_series
+from radt.experiments.page import Point, arms_picture, draw_series
 from radt.experiments.verdicts import CLOSE, Above, all_above, found
 from radt.memory.language import LanguageOptions
 from radt.memory.language_model import LanguageModelError, find

@@ -17,7 +17,7 @@ from radt.action_rules import named_rule
 from radt.experiments.ablations import GAPS
 from radt.experiments.experiment import ERASED, Measurement, Row, Verdict, Weights, add
 from radt.experiments.grids import ROOM_10X10
-from radt.experiments.pictures import arms_picture
+from radt.experiments.page import arms_picture
 from radt.experiments.rows import answer_row
 from radt.experiments.verdicts import CLOSE, NEAR, Above, all_above, found
 from radt.experiments.weights import about, opened, remembering, write_answer

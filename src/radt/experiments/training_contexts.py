@@ -20,8 +20,8 @@ from matplotlib.axes import Axes
 
 from radt.config import FOLDS
 from radt.experiments.experiment import Row, add
-from radt.experiments.grids import MAZES
-from radt.experiments.pictures import Point, draw_series
+from radt.experiments.grids import MAZES, WINDOWS
+from radt.experiments.page import Point, draw_series
 from radt.experiments.tuning import held_out
 from radt.metrics import crossed_interval
 from radt.plots.style import Picture, plain_axes
@@ -129,7 +129,7 @@ def dial_picture(ticks: Mapping[str, str]) -> Callable[[Sequence[Row], Path], Pa
     return draw
 
 
-ENV = "dark-room-10x10"
+ENV, KEY_DOOR = "dark-room-10x10", "dark-key-door-10x10"
 NO_BOUNDS: dict[str, Any] = {"dedup": None, "cut_off": None}
 
 
@@ -224,8 +224,8 @@ add(
 
 THREE = (SAMPLED.label, DIAL[2].label, "ra-dt")
 for name, env, sets in (
-    ("key-door", "dark-key-door-10x10", ()),
-    ("mazes", MAZES, ("learn.batch_size=32",)),
+    ("key-door", KEY_DOOR, ()),
+    ("mazes", MAZES, WINDOWS),
 ):
     add(
         name=f"training-contexts-{name}",
@@ -236,3 +236,48 @@ for name, env, sets in (
         picture=dial_picture({label: TICKS[label] for label in THREE}),
         summary=dial_summary,
     )
+
+# What a chunk is worth from here, beside the return of its episode. The arms with alpha=10 differ
+# in the utility alone, as relevance only breaks ties there.
+BASE = "ra-dt-tuned"
+MOST = {"options": {"memory": {"alpha": 10.0}}}
+VALUE = {"options": {"memory": {"utility": "value"}}}
+IMPROVING = laid(MOST, {"options": {"training": {"contexts": "earlier-worse"}}})
+SELDOM = {"options": {"memory": {"retrieve_every": 25}}}
+
+EARLIER_WORSE = arm(
+    f"{BASE}@earlier-worse",
+    BASE,
+    IMPROVING,
+    note="windows read chunks of own-task episodes that came before and earned no more",
+)
+BY_VALUE = arm(
+    f"{BASE}@value",
+    BASE,
+    laid(IMPROVING, VALUE),
+    note="the same, and reads the candidate from which most is expected here",
+)
+BY_VALUE_SELDOM = arm(
+    f"{BASE}@value-25",
+    BASE,
+    laid(laid(IMPROVING, VALUE), SELDOM),
+    note="the same, asked every 25 steps",
+)
+RETRIEVED = arm(
+    "ra-dt@value",
+    "ra-dt",
+    laid(laid(MOST, VALUE), {"options": {"training": {"alpha": 1.0}}}),
+    note="with the paper's training contexts",
+)
+UTILITIES = (BASE, EARLIER_WORSE, BY_VALUE, RETRIEVED)
+
+add(
+    name="learned-utility",
+    paper="Not in the paper, which leaves telling good experiences from bad ones by a value to "
+    "future work. Held-out training tasks.",
+    kind="tune",
+    studies=(
+        held_out(KEY_DOOR, (*UTILITIES, BY_VALUE_SELDOM), FOLDS - 1),
+        held_out(MAZES, UTILITIES, FOLDS - 1, *WINDOWS),
+    ),
+)

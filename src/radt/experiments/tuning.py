@@ -18,7 +18,7 @@ import numpy as np
 from radt.config import FOLDS, RunConfig
 from radt.errors import RadtError
 from radt.experiments.experiment import Row, Study, add
-from radt.experiments.pictures import arms_picture
+from radt.experiments.page import arms_picture
 from radt.experiments.rows import rule_of, scored
 from radt.files import open_own
 from radt.metrics import late_score
