@@ -32,7 +32,7 @@ from radt.runs.encode import encode_images
 from radt.runs.evaluate import evaluate_run, load_trained
 from radt.runs.presets import preset_layers
 from radt.runs.provenance import Stopwatch
-from radt.runs.roll_out import RollOut, roll_out, shared
+from radt.runs.roll_out import roll_out, shared
 from radt.runs.run import CHECKPOINT, RESULT, Run, claim, collect_command, dataset_path
 from radt.runs.run import collect as collect
 from radt.runs.trace import tracing
@@ -145,16 +145,11 @@ def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
     with run.group.rank_zero_first():
         config, wanted = run.config, trace and not (run.out / RESULT).exists()
         with tracing(run.out / TRACE if wanted else None, config.env, config.label) as traced:
-            path = evaluate_run(run, _watch(run), traced, _how(run, engine))
+            load = partial(load_trained, replace(run, out=run.out.absolute(), sinks=()))
+            how = roll_out if engine is None else shared(engine, load)
+            path = evaluate_run(run, _watch(run), traced, how)
     again = "delete it, and the same command evaluates again"
     return read_json(path, dict[str, Any], again, RunError)
-
-
-def _how(run: Run, engine: Engine | None) -> RollOut:
-    """Say what rolls out the trials: this process, or an engine's workers."""
-    there = replace(run, out=run.out.absolute(), sinks=())  # a worker may stand elsewhere
-    load = partial(load_trained, there)
-    return roll_out if engine is None else shared(engine, load)
 
 
 def _watch(run: Run) -> Stopwatch:

@@ -142,10 +142,9 @@ def test_scores_are_normalised_task_by_task() -> None:
     (row,) = method_table([record])
     low = np.array(record["scoring"]["low"])
     expected = ((late(record["returns"]) - low) / (-200.0 - low)).mean()
-    assert row.normalised == pytest.approx(expected)
     assert row_json(row)["normalised"] == pytest.approx(expected)
     plain = method_table([synthetic_record("dt")])[0]
-    assert plain.normalised is row_json(plain)["normalised"] is None
+    assert row_json(plain)["normalised"] is None
 
 
 def test_success_is_scored_where_it_is_declared_and_nowhere_else() -> None:

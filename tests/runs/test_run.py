@@ -265,3 +265,15 @@ def replace_spaces(manifest: Manifest, spaces: TaskSpaces) -> Manifest:
     changed = copy.copy(manifest)
     object.__setattr__(changed, "spaces", spaces)
     return changed
+
+
+def test_data_may_be_deleted_as_their_recipe_makes_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = api.preset("dark-room-10x10", "dt", "smoke")
+    assert config.source == "ppo"
+    hashes = []
+    for home in ("one", "other"):
+        monkeypatch.setenv("RADT_HOME", str(tmp_path / home))
+        hashes.append(Dataset.open(collect(config, workers=1)).sha256)
+    assert hashes[0] == hashes[1]

@@ -77,7 +77,9 @@ def analyse_attention(
 ) -> Finding:
     """Measure what draws attention and what is done with a chunk, and draw maps at some steps."""
     policy, suite = retrieving(method).policy, trials.suite
-    keeper = MomentKeeper({*looked_at(suite.spaces.horizon), *(step - 1 for step in steps)})
+    horizon = suite.spaces.horizon
+    looked = (*range(0, min(EARLY, horizon), OFTEN), *range(EARLY, horizon, SELDOM))
+    keeper = MomentKeeper({*looked, *(step - 1 for step in steps)})
     done = record_trials(method, trials, tracker, keeper)
     if not keeper.kept:
         raise nothing_retrieved(trials)
@@ -99,11 +101,6 @@ def analyse_attention(
     words = [say_response(kind, response, how) for kind, response in responses.items()]
     verdict = " ".join([*words, say_attention(shares)]).strip()
     return Finding("attention", verdict, numbers, trials, path)
-
-
-def looked_at(horizon: int) -> list[int]:
-    """Choose the steps of a trial at which decisions are looked at."""
-    return [*range(0, min(EARLY, horizon), OFTEN), *range(EARLY, horizon, SELDOM)]
 
 
 def on_the_way(kept: Sequence[Moments]) -> list[Moments]:

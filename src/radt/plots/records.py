@@ -14,7 +14,7 @@ from radt.envs.suite import SUITES
 from radt.envs.suite import source_of as suite_source
 from radt.errors import RadtError
 from radt.methods import METHODS
-from radt.metrics import decimals, normalised_score
+from radt.metrics import decimals
 from radt.old_names import translated
 from radt.plots.style import in_order
 
@@ -77,13 +77,6 @@ class Outcome:
     @property
     def optimum(self) -> float | None:
         return None if self.optima is None else float(self.optima.mean())
-
-    @property
-    def normalised(self) -> float | None:
-        """The mean normalised score, where a record says what is 0 and what is 1."""
-        if self.bounds is None:
-            return None
-        return float(normalised_score(self.returns, *self.bounds).mean())
 
     @property
     def digits(self) -> int:

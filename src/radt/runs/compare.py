@@ -230,7 +230,8 @@ def publish_run(out: Path, folder: Path) -> None:
     config = read_config(out)
     row = folder.name.removesuffix(f"-seed{config.seed}")
     for seed in folder.parent.glob(f"{escape(row)}-seed*"):
-        same = seed != folder and _is_same(replace(config, seed=_seed_of(seed)), seed)
+        number = int(seed.name.rpartition("-seed")[2])
+        same = seed != folder and _is_same(replace(config, seed=number), seed)
         if (seed / RESULT).exists() and not same:
             shutil.rmtree(seed)
     for pattern in KEPT:
@@ -240,10 +241,6 @@ def publish_run(out: Path, folder: Path) -> None:
     if weights.exists() and weights.stat().st_size <= SMALL and config.seed == 0:
         atomic_write(folder / CHECKPOINT, weights.read_bytes())
     atomic_write(folder / RESULT, (out / RESULT).read_bytes())
-
-
-def _seed_of(folder: Path) -> int:
-    return int(folder.name.rpartition("-seed")[2])
 
 
 def config_file(place: Path) -> Path:
@@ -336,9 +333,7 @@ def read_pace(file: Path, config: dict[str, Any]) -> Pace | None:
     if not file.exists():
         return None
     content = read_json(file, dict[str, Any], "delete it, and the pace is measured again")
-    timed = any_config(
-        content.get("config", {}), str(file)
-    ).to_json()  # with options that came later
+    timed = any_config(content.get("config", {}), str(file)).to_json()  # with later options
     if outcome_values(timed) != outcome_values(config):
         return None
     return decode(Pace, content.get("pace"), where=str(file))
