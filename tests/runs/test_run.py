@@ -30,7 +30,7 @@ from radt.runs.trace import tracing
 from radt.runs.train import train_run
 from radt.spaces import TaskSpaces
 from radt.variants import variant_names
-from tests.runs.small import assert_same_tensors, small_config, use_toys
+from tests.runs.small import assert_same_tensors, small_config, snapshot, use_toys
 from tests.toys import TOY_GRID
 
 
@@ -61,11 +61,6 @@ def run_whole(run: Run) -> dict[str, object]:
     folder = collect(run.config, workers=1)
     train_run(run, Dataset.open(folder), Stopwatch())
     return dict(json.loads(evaluate_run(run, Stopwatch()).read_text()))
-
-
-def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
 @pytest.mark.parametrize("method", variant_names())

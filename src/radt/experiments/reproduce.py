@@ -27,15 +27,16 @@ from radt.experiments.experiment import (
 from radt.experiments.page import page
 from radt.experiments.rows import rows_of
 from radt.experiments.tuning import TUNE, is_among, rows_tried, tries_of, tries_on_record
-from radt.experiments.weights import find_weights
 from radt.files import atomic_write
+from radt.loading import WEIGHTS as SHIPPED
 from radt.plots.curves import icl_pictures
 from radt.plots.icl_json import read_record
 from radt.runs.compare import Comparison, Entry, entry, hours, to_collect
-from radt.runs.run import RESULT
+from radt.runs.run import CHECKPOINT, RESULT
 from radt.variants import Variant
 from radt.version import code_version
 
+SHIPPED_ROW = ("ra-dt+", "laptop")  # label and budget
 ABLATIONS = "ablations"  # where arms are kept that stand in no environment's table
 ANSWER = "result.json"
 PAGE = "result.md"
@@ -173,16 +174,15 @@ def state_of(experiment: Experiment, where: Where) -> State:
 
 
 def weights_at(place: Place) -> Weights | None:
-    """Find the weights of a run of seed 0; None where they are not kept."""
+    """Find the weights of a run of seed 0, or those that come with radt; None: not kept."""
     comparison, row = place
-    name = f"{row.label}-seed0"
-    return find_weights(
-        comparison.env,
-        row.label,
-        comparison.budget,
-        comparison.runs / name,
-        comparison.published / name,
-    )
+    env, name = comparison.env, f"{row.label}-seed0"
+    for folder in (comparison.runs / name, comparison.published / name):
+        if (folder / CHECKPOINT).is_file():
+            return Weights(env, row.label, folder)
+    file = SHIPPED / f"{env}.safetensors"
+    fits = (row.label, comparison.budget) == SHIPPED_ROW and file.is_file()
+    return Weights(env, row.label, file) if fits else None
 
 
 def config_at(place: Place) -> RunConfig:
