@@ -23,6 +23,7 @@ from radt import cli
 from radt.checkpoint import read_tensors
 from radt.commands import doctor
 from radt.commands.envs_config import EnvsVerb
+from radt.data.stats import sparkline
 from radt.demo import Demo, grid_view, play
 from radt.envs import SUITES, DarkRoomSuite, KeyDoorSuite
 from radt.loading import load
@@ -487,6 +488,10 @@ def test_the_demo_draws_grids(finished: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "trial 2 of 2" in drawn
     assert drawn.count("◆") > 100
     assert "which it cannot see" in drawn
+
+
+def test_bars_fill_from_nothing_to_the_best() -> None:
+    assert sparkline([0.0, 50.0, 100.0, 200.0], 0.0, 100.0) == "▁▅██"
 
 
 def test_the_key_is_shown_until_it_is_taken(finished: Path) -> None:
