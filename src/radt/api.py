@@ -32,7 +32,7 @@ from radt.runs.encode import encode_images
 from radt.runs.evaluate import evaluate_run, load_trained
 from radt.runs.presets import preset_layers
 from radt.runs.provenance import Stopwatch
-from radt.runs.roll_out import roll_out, shared
+from radt.runs.roll_out import shared
 from radt.runs.run import CHECKPOINT, RESULT, Run, claim, collect_command, dataset_path
 from radt.runs.run import collect as collect
 from radt.runs.trace import tracing
@@ -146,8 +146,7 @@ def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
         config, wanted = run.config, trace and not (run.out / RESULT).exists()
         with tracing(run.out / TRACE if wanted else None, config.env, config.label) as traced:
             load = partial(load_trained, replace(run, out=run.out.absolute(), sinks=()))
-            how = roll_out if engine is None else shared(engine, load)
-            path = evaluate_run(run, _watch(run), traced, how)
+            path = evaluate_run(run, _watch(run), traced, shared(engine, load))
     again = "delete it, and the same command evaluates again"
     return read_json(path, dict[str, Any], again, RunError)
 

@@ -101,12 +101,14 @@ class RollOut(Protocol):
         """Return what came of every trial."""
 
 
-def shared(engine: Engine, load: Callable[[], Method]) -> RollOut:
+def shared(engine: Engine | None, load: Callable[[], Method]) -> RollOut:
     """Return a way to roll out trials that deals the tasks out to an engine's workers.
 
     Each of them gets the method from `load`, which must be importable.
     """
-    return roll_out if engine.workers == 1 else partial(_roll_out_on, engine, load)
+    if engine is None or engine.workers == 1:
+        return roll_out
+    return partial(_roll_out_on, engine, load)
 
 
 def _roll_out_on(
