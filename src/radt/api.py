@@ -28,7 +28,6 @@ from radt.engine import Engine
 from radt.errors import RunError
 from radt.files import locked
 from radt.methods import METHODS
-from radt.runs.encode import encode_images
 from radt.runs.evaluate import evaluate_run, load_trained
 from radt.runs.presets import preset_layers
 from radt.runs.provenance import Stopwatch
@@ -36,7 +35,7 @@ from radt.runs.roll_out import shared
 from radt.runs.run import CHECKPOINT, RESULT, Run, claim, collect_command, dataset_path
 from radt.runs.run import collect as collect
 from radt.runs.trace import tracing
-from radt.runs.train import train_run
+from radt.runs.train import encode_images, train_run
 from radt.track import Sink
 
 WALL = "wall.json"

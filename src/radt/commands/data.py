@@ -111,7 +111,7 @@ class EncodeVerb(ComputingVerb, RunWords):
     method: Suppress[str | None] = None  # an encoder is the same for all of them
 
     def execute(self) -> None:
-        from radt.runs.encode import encode_images
+        from radt.runs.train import encode_images
 
         config, _ = self.compose()
         if config.encoder is None:

@@ -28,12 +28,11 @@ from radt.envs.suite import SUITES
 from radt.errors import RunError
 from radt.files import atomic_write
 from radt.methods import METHODS, build_method
-from radt.runs.encode import encode_images
 from radt.runs.plan import Phase, plan_run
 from radt.runs.presets import preset_layers
 from radt.runs.provenance import Line, Stopwatch, machine, read_log, updates_per_second
 from radt.runs.run import CHECKPOINT, RESULT, Run, conflicts, outcome_values
-from radt.runs.train import train_run
+from radt.runs.train import encode_images, train_run
 from radt.spaces import TaskSpaces
 from radt.variants import Variant, resolved, variant
 from radt.version import code_version
