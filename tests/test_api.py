@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -20,7 +19,6 @@ from radt.envs import SUITES
 from radt.icl import in_context_learning
 from radt.loading import WEIGHTS
 from radt.methods.method import build_method
-from radt.registry import UnknownNameError
 from radt.runs.plan import plan_run, steps_per_decision
 from radt.runs.run import RunError, dataset_path
 
@@ -82,22 +80,11 @@ def test_every_public_name_is_there() -> None:
         _ = radt.colect
 
 
-def test_a_preset_takes_changes_and_refuses_unknown_names() -> None:
+def test_a_preset_takes_changes() -> None:
     config = radt.preset(ENV, "ra-dt", "smoke", "learn.updates=9", "seed=4")
     assert (config.learn.updates, config.seed, config.method) == (9, 4, "ra-dt")
-    with pytest.raises(radt.RadtError, match="updates"):
-        radt.preset(ENV, "ra-dt", "smoke", "learn.updatse=9")
-    with pytest.raises(radt.RadtError, match="multiple of batch_size"):
-        radt.preset(ENV, "ra-dt", "smoke", "collect.n_steps=100")
-    with pytest.raises(UnknownNameError, match="dark-room-10x10"):
-        radt.preset("dark-rom-10x10")
     with pytest.raises(DecodeError, match="not of the form"):
         radt.preset(ENV, "ra-dt", "smoke", "learn.updates")
-
-
-def test_an_unknown_budget_is_answered_with_those_there_are() -> None:
-    with pytest.raises(UnknownNameError, match="unknown budget 'tiny'; choose among paper, laptop"):
-        radt.preset(ENV, "ra-dt+", "tiny")
 
 
 def test_only_data_made_as_in_the_paper_have_the_plain_name() -> None:
@@ -185,17 +172,6 @@ def test_a_run_and_its_checkpoint_load_alike(finished: Path) -> None:
         agent = loaded.agent(2, seed=3, autoreset_mode=AutoresetMode.NEXT_STEP)
         returns.append(in_context_learning(agent, env, trials=2, seed=0).returns)
     assert np.array_equal(*returns)
-
-
-def test_an_agent_acts_in_a_plain_environment(finished: Path) -> None:
-    env = gym.make("radt/DarkRoom-10x10-v0", task=85)
-    agent = radt.load(finished).agent()
-    agent.start_task()
-    obs, _ = env.reset(seed=0)
-    for _ in range(3):
-        obs, reward, terminated, truncated, _ = env.step(agent.act(obs))
-        agent.observe(reward, terminated, truncated)
-    assert agent.trials.step[0] == 3
 
 
 def test_a_reference_is_loaded_from_its_config(tmp_path: Path) -> None:

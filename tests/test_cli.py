@@ -133,12 +133,6 @@ def test_a_run_leaves_its_files_and_a_second_one_changes_nothing(
         assert text in shown
 
 
-def test_another_config_is_refused(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = mistake(capsys, "run", *SMOKE, "--seed", "3", "--out", str(finished))
-    assert "belongs to another run" in said
-    assert "seed: 0 there, 3 now" in said
-
-
 def test_a_dry_run_only_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "none"
     plan = answer(capsys, "run", ENV, "--out", str(out), "--dry-run")
@@ -301,16 +295,6 @@ def test_datasets_are_listed_described_and_verified(
     said = mistake(capsys, "data", "info", "/nowhere")
     assert "'/nowhere' is neither the folder of a finished dataset" in said
     assert "collect" not in said
-
-
-def test_a_damaged_file_is_named(
-    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = Path(answer(capsys, "data", "list")["datasets"][0]["folder"])
-    copy = shutil.copytree(folder, tmp_path / "copy")
-    file = copy / "task-00003.h5"
-    file.write_bytes(file.read_bytes()[:-1])
-    assert "task-00003.h5" in mistake(capsys, "data", "verify", str(copy), "--quiet")
 
 
 def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,6 @@ from radt.envs import SUITES
 from radt.envs.suite import Recipe
 from radt.memory.embed import DTEmbedderOptions
 from radt.methods import METHODS, MethodEntry
-from radt.registry import UnknownNameError
 from radt.runs.presets import BUDGETS, preset_layers, usual_recipe
 from radt.runs.run import Run, RunError, claim, conflicts
 from radt.variants import variant_names
@@ -124,13 +123,6 @@ def test_wrong_settings_say_what_is_right(assignment: str, message: str) -> None
     layers = preset_layers("dark-room-10x10", "ra-dt", "smoke")
     with pytest.raises(DecodeError, match=message):
         compose([*layers, overrides([assignment])])
-
-
-def test_unknown_methods_and_environments_are_answered_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown method 'radt'; did you mean .*'ra-dt'"):
-        preset(method="radt")
-    with pytest.raises(UnknownNameError, match=r"did you mean .*'dark-room-10x10'"):
-        preset(env="darkroom-10x10")
 
 
 def test_empty_names_in_a_path_are_refused() -> None:

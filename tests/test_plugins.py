@@ -213,13 +213,12 @@ def test_two_files_of_one_name_are_refused(plug: Plug, tmp_path: Path) -> None:
         ENCODERS.names()
 
 
-def test_one_file_under_several_names_is_loaded_once(plug: Plug, tmp_path: Path) -> None:
+def test_one_file_under_several_names_registers_once(plug: Plug, tmp_path: Path) -> None:
     link, same = tmp_path / "linked.py", tmp_path / "corridor.py"
     link.symlink_to(FILES["corridor"])
     same.symlink_to(FILES["corridor"])
     plug(FILES["corridor"], os.path.relpath(FILES["corridor"]), link, same)
-    assert "corridor" in SUITES.names()
-    assert sys.modules["radt.plugins.linked"] is sys.modules["radt.plugins.corridor"]
+    assert type(SUITES["corridor"]).__module__ == "radt.plugins.corridor"
 
 
 @pytest.mark.parametrize("package_first", [True, False])

@@ -41,16 +41,6 @@ def test_a_second_start_appends_also_to_half_a_line_of_a_killed_writer(tmp_path:
     assert len(lines) == 3
 
 
-def test_all_sinks_hear_everything(tmp_path: Path) -> None:
-    sinks = [JsonLines(tmp_path / name) for name in ("a", "b")]
-    tracker = Tracker(sinks)
-    tracker.start("evaluate", total=1)
-    tracker.log(1, mean=2.0)
-    tracker.close()
-    for name in ("a", "b"):
-        assert read(tmp_path / name)[0]["mean"] == 2.0
-
-
 def test_the_bar_shows_phase_and_numbers(capfd: pytest.CaptureFixture[str]) -> None:
     tracker = Tracker(quiet=False)
     tracker.start("train", total=10, done=3)

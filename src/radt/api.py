@@ -28,16 +28,14 @@ from radt.engine import Engine
 from radt.errors import RunError
 from radt.files import locked
 from radt.methods import METHODS
-from radt.runs import evaluate as evaluating
-from radt.runs import run as runs
-from radt.runs import train as training
-from radt.runs.encode import encode_images
+from radt.runs.evaluate import evaluate_run, load_trained
 from radt.runs.presets import preset_layers
 from radt.runs.provenance import Stopwatch
-from radt.runs.run import CHECKPOINT, RESULT, Run
+from radt.runs.roll_out import shared
+from radt.runs.run import CHECKPOINT, RESULT, Run, claim, collect_command, dataset_path
 from radt.runs.run import collect as collect
-from radt.runs.shares import shared
 from radt.runs.trace import tracing
+from radt.runs.train import encode_images, train_run
 from radt.track import Sink
 
 WALL = "wall.json"
@@ -66,7 +64,7 @@ def train(
     if not METHODS[config.method].learns:
         raise RunError(f"{config.label} learns nothing; evaluate it without training")
     with _owned(Run(config, Path(out), quiet, tuple(sinks), threads, device)) as run:
-        return _train(run, runs.dataset_path(config))
+        return _train(run, dataset_path(config))
 
 
 def evaluate(
@@ -125,12 +123,12 @@ def _train(run: Run, folder: Path) -> Path:
     if not _is_there(folder, run):
         raise RunError(
             f"there is no finished dataset in {folder}; make it first with\n  "
-            f"{runs.collect_command(config)}\nor set $RADT_HOME if your datasets are elsewhere"
+            f"{collect_command(config)}\nor set $RADT_HOME if your datasets are elsewhere"
         )
     if config.encoder is not None:
         with run.group.rank_zero_first(), _watch(run).phase("encode"):
             folder = encode_images(config, run.quiet, run.device)
-    return training.train_run(run, Dataset.open(folder), _watch(run))
+    return train_run(run, Dataset.open(folder), _watch(run))
 
 
 def _is_there(folder: Path, run: Run) -> bool:
@@ -146,16 +144,10 @@ def _evaluate(run: Run, trace: bool, engine: Engine | None) -> dict[str, Any]:
     with run.group.rank_zero_first():
         config, wanted = run.config, trace and not (run.out / RESULT).exists()
         with tracing(run.out / TRACE if wanted else None, config.env, config.label) as traced:
-            path = evaluating.evaluate_run(run, _watch(run), traced, _how(run, engine))
+            load = partial(load_trained, replace(run, out=run.out.absolute(), sinks=()))
+            path = evaluate_run(run, _watch(run), traced, shared(engine, load))
     again = "delete it, and the same command evaluates again"
     return read_json(path, dict[str, Any], again, RunError)
-
-
-def _how(run: Run, engine: Engine | None) -> evaluating.RollOut:
-    """Say what rolls out the trials: this process, or an engine's workers."""
-    there = replace(run, out=run.out.absolute(), sinks=())  # a worker may stand elsewhere
-    load = partial(evaluating.load_trained, there)
-    return evaluating.roll_out if engine is None else shared(engine, load)
 
 
 def _watch(run: Run) -> Stopwatch:
@@ -173,7 +165,7 @@ def _owned(run: Run) -> Iterator[Run]:
         with group.rank_zero_first():
             if group.is_rank_zero:
                 stack.enter_context(alone_in(run.out))
-            runs.claim(run)
+            claim(run)
         yield run
 
 

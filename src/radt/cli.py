@@ -28,11 +28,9 @@ from radt.commands import (
     doctor,
     envs_config,
     evaluate,
-    explain,
     hub,
     memory,
     new,
-    report,
     reproduce,
     runs,
 )
@@ -74,7 +72,7 @@ An environment, method or dataset of your own, each in one file that registers i
         "evaluate": evaluate.EvaluateVerb,
         "compare": compare.CompareVerb,
         "reproduce": reproduce.ReproduceVerb,
-        "report": report.ReportVerb,
+        "report": runs.ReportVerb,
         "analyse": Menu(
             "Look inside a run: attention, visits, delusions, retrieval.",
             {
@@ -119,7 +117,7 @@ An environment, method or dataset of your own, each in one file that registers i
             {
                 "show": envs_config.ShowVerb,
                 "diff": envs_config.DiffVerb,
-                "explain": explain.ExplainVerb,
+                "explain": envs_config.ExplainVerb,
             },
         ),
         "new": new.NewVerb,

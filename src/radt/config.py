@@ -25,7 +25,7 @@ from radt.methods.dt import DTOptions
 from radt.methods.exploration import ExplorationConfig
 from radt.model.encoders import EncoderCard
 from radt.old_names import moved, new_value, translated
-from radt.variants import Variant, resolved, variant, variant_names
+from radt.variants import Variant, laid, resolved, variant, variant_names
 
 Budget = Literal["smoke", "laptop", "paper"]
 Split = Literal["final", "tune"]
@@ -156,7 +156,7 @@ def compose(layers: Sequence[Layer]) -> tuple[RunConfig, dict[str, str]]:
     sources: dict[str, str] = {}
     for layer in layers:
         values = _by_new_names(moved(_rows_named(layer.values), whole.get("options", {})), whole)
-        _lay(whole, values)
+        whole = laid(whole, json.loads(json.dumps(values)))
         sources |= {path: layer.source for path in leaves(values)}
     config = from_json(whole)
     known = leaves(config.to_json())
@@ -197,16 +197,8 @@ def overrides(assignments: Sequence[str]) -> Layer:
     values: dict[str, Any] = {}
     for text in assignments:
         path, value = parse_assignment(text)
-        _lay(values, _nested(path, value))
+        values = laid(values, _nested(path, value))
     return Layer("--set", values)
-
-
-def _lay(base: dict[str, Any], over: Mapping[str, Any]) -> None:
-    for name, value in over.items():
-        if isinstance(value, Mapping) and isinstance(base.get(name), dict):
-            _lay(base[name], value)
-        else:
-            base[name] = json.loads(json.dumps(value))
 
 
 def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:

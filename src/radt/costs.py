@@ -7,8 +7,8 @@ states and a memory full of random trials, and what its networks and its search 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -85,19 +85,20 @@ def tokens_per_step(network: nn.Module) -> int:
     return int(getattr(getattr(network, "embed", None), "per_step", 1))
 
 
-def flops_per_decision(method: Method, slots: int = 1, seed: int = 0) -> float:
+def flops_per_decision(method: Method, slots: int = 1) -> float:
     """Count what a decision multiplies, on average over one trial with a filled memory.
 
     To the trial belongs that it is remembered in the end: keys are embedded then.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     *past, finished = [
         [random_trial(method.spaces, slot, episode, rng) for slot in range(slots)]
         for episode in range(REMEMBERED + 1)
     ]
     counter = FlopCounterMode(display=False, custom_mapping=CPU_KERNELS)
     everyone = np.arange(slots)
-    with _uncached(method):
+    # An embedder computes what it could look up: a new life has new experience.
+    with getattr(_embedder(method), "uncached", nullcontext)():
         actor, trials = warm_actor(method, slots, past)
         with counter:
             for _ in range(method.spaces.horizon):
@@ -182,12 +183,6 @@ def random_answers(
 
 def _embedder(method: Method) -> object:
     return getattr(method, "embedder", None)
-
-
-def _uncached(method: Method) -> AbstractContextManager[None]:
-    """Let an embedder compute what it could look up: a new life has new experience."""
-    uncached: Callable[[], AbstractContextManager[None]] = nullcontext
-    return getattr(_embedder(method), "uncached", uncached)()
 
 
 def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:

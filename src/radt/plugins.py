@@ -13,7 +13,6 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
-from types import ModuleType
 
 import radt.api  # so that radt's own names are there before others can take them  # noqa: F401
 from radt.files import sha256
@@ -25,9 +24,6 @@ def load_file(file: Path) -> None:
     name, before = f"{__name__}.{file.stem}", registered()
     if name in sys.modules:
         _check_same(file, sys.modules[name].__file__)
-        return
-    if (known := _under_another_name(file)) is not None:
-        sys.modules[name] = known
         return
     spec = importlib.util.spec_from_file_location(name, file)
     if file.suffix != ".py" or not file.is_file() or spec is None or spec.loader is None:
@@ -57,15 +53,6 @@ def _check_same(file: Path, loaded: str | None) -> None:
     """Refuse a second file of the same name: both would be one module."""
     if loaded is None or Path(loaded).resolve() != file.resolve():
         raise PluginError(f"the plug-ins {loaded} and {file} have one name; rename one of them")
-
-
-def _under_another_name(file: Path) -> ModuleType | None:
-    """Return the plug-in that is the same file, where a link gives it another name."""
-    for name, module in sys.modules.items():
-        path = getattr(module, "__file__", None) if name.startswith(f"{__name__}.") else None
-        if path is not None and Path(path).resolve() == file.resolve():
-            return module
-    return None
 
 
 def _line_of(error: Exception, file: Path) -> str:

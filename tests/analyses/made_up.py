@@ -9,7 +9,7 @@ import numpy as np
 from radt.agent import ActionRule
 from radt.analyses.shared import RolledOut
 from radt.envs.suite import SUITES
-from radt.runs.evaluate import Trials
+from radt.runs.roll_out import Trials
 from radt.trajectory import Trajectory
 from tests.toys import TOY_GRID
 

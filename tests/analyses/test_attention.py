@@ -24,8 +24,7 @@ from radt.analyses.attention import (
     respond,
     say_response,
 )
-from radt.analyses.attention_maps import draw_decision
-from radt.analyses.moments import MomentKeeper, Moments
+from radt.analyses.attention_maps import MomentKeeper, Moments, draw_decision
 from radt.analyses.shared import record_trials, retrieving
 from radt.envs.suite import SUITES, TaskSuite
 from radt.methods.ra_dt import RADT

@@ -10,7 +10,7 @@ from radt.agent import Agent, Target
 from radt.analyses.shared import Recorder, RolledOut, drawable, record_trials
 from radt.analyses.visits import Visits
 from radt.icl import in_context_learning
-from radt.runs.evaluate import roll_out
+from radt.runs.roll_out import roll_out
 from radt.runs.run import RunError
 from radt.track import Tracker
 from tests.analyses.made_up import GOALS, TASKS, episode, maze_trials, rolled_out, toy_trials

@@ -22,7 +22,7 @@ from radt.old_names import translated
 from radt.plots.icl_json import read_record
 from radt.plots.row_json import row_json
 from radt.plots.tables import method_table
-from radt.runs.evaluate import Trials, roll_out
+from radt.runs.roll_out import Trials, roll_out
 from radt.runs.run import dataset_path
 from radt.track import Tracker
 from tests.compat.golden import FILES

@@ -18,8 +18,7 @@ from radt.envs import SUITES
 from radt.envs.dark_room import DarkRoomSuite
 from radt.loading import load, method_at, shipped
 from radt.runs.compare import Comparison, entries_of
-from radt.runs.evaluate import Trials
-from radt.runs.shares import shared
+from radt.runs.roll_out import Trials, shared
 from radt.track import Tracker
 
 ENV = "dark-room-10x10"

@@ -11,8 +11,8 @@ import pytest
 from radt import cli
 from radt.engine import LocalEngine
 from radt.loading import shipped
+from radt.runs.roll_out import shared
 from radt.runs.run import RunError
-from radt.runs.shares import shared
 from tests.engine.fanned_out import ENV, check_fanned_out
 
 

@@ -18,6 +18,8 @@ from radt.experiments.reproduce import (
     result_of,
     runs_of,
     state_of,
+    verdict_of,
+    write_result,
 )
 from tests.experiments.published import made_by, unmade
 
@@ -100,8 +102,6 @@ def test_a_kind_without_its_measurement_is_refused() -> None:
 
 
 def test_a_damaged_result_is_made_anew(tmp_path: Path) -> None:
-    from radt.experiments.reproduce import Where, verdict_of, write_result
-
     where = Where(budget="smoke", out=tmp_path / "runs", results=tmp_path)
     one = EXPERIMENTS["slippery-room"]
     file = tmp_path / one.name / "result.json"
@@ -113,7 +113,5 @@ def test_a_damaged_result_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_folder_is_refused() -> None:
-    from radt.experiments.experiment import Experiment, ExperimentError
-
     with pytest.raises(ExperimentError, match="no name"):
         Experiment(name="../../evil", paper="", studies=())

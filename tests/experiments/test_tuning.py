@@ -13,7 +13,14 @@ from radt.commands.flags import Common
 from radt.commands.reproduce_work import Worker
 from radt.config import from_json
 from radt.experiments.reproduce import Where
-from radt.experiments.tuning import LOG, note_try, rows_tried, tried, tries_of, tries_on_record
+from radt.experiments.tuning import (
+    LOG,
+    is_among,
+    note_try,
+    rows_tried,
+    tries_of,
+    tries_on_record,
+)
 from radt.runs.compare import Comparison, entry
 
 ENV = "dark-room-10x10"
@@ -33,13 +40,13 @@ def test_a_try_is_a_line_and_is_known_again(tmp_path: Path) -> None:
         "config": config.to_json(),
         "wall_seconds": {"train": 1.0},
     }
-    assert not tried(tmp_path, config)
+    assert not is_among(tries_on_record(tmp_path), config)
     note_try(tmp_path, record)
     line, _ = map(json.loads, (tmp_path / LOG).read_text().splitlines())
     assert from_json(line["config"]) == config
     assert (line["tested_on"], line["score"], line["solved_by"]["40"]) == (ENV, 1.0, 16.0)
-    assert tried(tmp_path, config)
-    assert not tried(tmp_path, replace(config, seed=1))
+    assert is_among(tries_on_record(tmp_path), config)
+    assert not is_among(tries_on_record(tmp_path), replace(config, seed=1))
     row, learned = rows_tried(tries_on_record(tmp_path), config)
     assert (row["label"], row["rule"], row["tasks"]) == ("ra-dt+", "authors", "tune")
     assert learned["tasks"] == "training-tasks"

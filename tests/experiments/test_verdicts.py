@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from radt.experiments import EXPERIMENTS
+from radt.experiments.ablations import PAPERS
 from radt.experiments.efficiency import ROOMS
 from radt.experiments.experiment import OLDER, Verdict, summed_up
-from radt.experiments.language_models import PAPERS
 from radt.experiments.verdicts import (
     Above,
     all_above,

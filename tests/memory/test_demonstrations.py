@@ -19,8 +19,8 @@ from radt.checkpoint import save_checkpoint
 from radt.envs import SUITES
 from radt.envs.suite import Oracle, TaskSuite
 from radt.experiments import weights as weights_room
-from radt.experiments.demonstrations import SHOWN, ask
 from radt.experiments.experiment import Weights
+from radt.experiments.shared_memory import SHOWN, ask_demonstrations
 from radt.icl import in_context_learning
 from radt.loading import Loaded
 from radt.memory.demonstrations import (
@@ -207,7 +207,7 @@ def test_the_experiment_measures_every_k(method: Method, tmp_path: Path, monkeyp
     card = replace(card_of(method, "ra-dt"), env="toy-grid")
     save_checkpoint(tmp_path / "model.safetensors", method, card)
     out = tmp_path / "out.json"
-    ask([Weights("toy-grid", "ra-dt", tmp_path)], out)
+    ask_demonstrations([Weights("toy-grid", "ra-dt", tmp_path)], out)
     lines = json.loads(out.read_text())["measured"]
     assert [(line["episodes"], line["noise"]) for line in lines] == list(SHOWN)
     assert lines[0]["entries"] == 0 < lines[1]["entries"]

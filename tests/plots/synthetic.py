@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,3 +130,11 @@ def dense_record(label: str, seed: int = 0, trials: int = 24, tasks: int = 8) ->
         "optimum": [None] * tasks,
         "config": config.to_json(),
     }
+
+
+def save(folder: Path, record: dict[str, Any]) -> Path:
+    """Write a result into a new folder."""
+    folder.mkdir(parents=True)
+    path = folder / "icl.json"
+    path.write_text(json.dumps(record))
+    return path

@@ -8,12 +8,11 @@ import pytest
 from PIL import Image
 
 from radt.config import TRAINING_TASKS
-from radt.plots.curves import band, icl_picture, icl_title
-from radt.plots.learning import last_trials, learning_picture
+from radt.plots.curves import band, icl_picture, icl_title, last_trials, learning_picture
 from radt.plots.records import RecordError, outcomes
 from radt.plots.style import SPARE_COLOURS, colour_of, in_order, spread
 from radt.variants import BUILT_IN, VARIANTS
-from tests.plots.synthetic import ENV, MEASURED, SHAPES, VARIANT, synthetic_record
+from tests.plots.synthetic import ENV, MEASURED, VARIANT, synthetic_record
 
 
 def width(path: Path) -> int:
@@ -92,12 +91,6 @@ def test_ten_arms_of_an_ablation_have_ten_colours_that_nobody_else_has() -> None
 def test_rows_that_nobody_registered_stand_as_they_come_before_the_references() -> None:
     given = ["sweep", "z", "ra-dt", "a", "dt", "z"]
     assert in_order(given) == ["dt", "ra-dt", "z", "a", "sweep"]
-
-
-def test_a_crowd_gets_a_taller_picture() -> None:
-    names = [*SHAPES, "one", "two", "three"]
-    crowd = [{**synthetic_record("dt", trials=4), "method": name} for name in names]
-    assert icl_picture(crowd[:2]).size[1] < icl_picture(crowd).size[1]
 
 
 def test_learning_is_drawn_from_the_last_validation_trial(tmp_path: Path) -> None:

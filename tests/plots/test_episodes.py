@@ -27,8 +27,8 @@ from radt.plots.episodes import (
     small_gif,
     trials_gif,
 )
-from radt.runs.evaluate import Trials, roll_out
 from radt.runs.presets import preset_layers
+from radt.runs.roll_out import Trials, roll_out
 from radt.runs.run import Run
 from radt.track import Tracker
 from tests.toys import TOY_REACH

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from html import unescape
@@ -24,19 +23,12 @@ from radt.plots.style import SPARE_COLOURS, Picture
 from radt.runs.run import Run
 from radt.variants import BUILT_IN
 from tests.contracts.method import toy_dataset
-from tests.plots.synthetic import MEASURED, VARIANT, synthetic_record
+from tests.plots.synthetic import MEASURED, VARIANT, save, synthetic_record
 from tests.runs.small import small_config, use_toys
 from tests.toys import TOY_GRID
 
 EVIL = "<script>alert(1)</script>"
 TRICKS = (EVIL, '"><img src=x onerror=y>', "![x](http://a.example/b.png)", "[x](javascript:y)")
-
-
-def save(folder: Path, record: dict[str, Any]) -> Path:
-    folder.mkdir(parents=True)
-    path = folder / "icl.json"
-    path.write_text(json.dumps(record))
-    return path
 
 
 def text_of(path: Path) -> str:

@@ -12,8 +12,8 @@ from radt import cli
 from radt.plots import html
 from radt.plots.join import group_runs, write_joined
 from radt.plots.records import RecordError
-from tests.plots.synthetic import synthetic_record
-from tests.plots.test_html import check_self_contained, save, text_of
+from tests.plots.synthetic import save, synthetic_record
+from tests.plots.test_html import check_self_contained, text_of
 
 
 @pytest.fixture(autouse=True)

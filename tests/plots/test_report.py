@@ -14,14 +14,7 @@ from radt.plots.comparison import write_comparison
 from radt.plots.report import command, median_task, run_title, training_table, write_report
 from radt.runs.presets import preset_layers
 from radt.variants import arm
-from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, synthetic_record
-
-
-def save(folder: Path, record: dict[str, Any]) -> Path:
-    folder.mkdir(parents=True)
-    path = folder / "icl.json"
-    path.write_text(json.dumps(record))
-    return path
+from tests.plots.synthetic import MEASURED, SHAPES, VARIANT, save, synthetic_record
 
 
 def log_lines() -> list[dict[str, Any]]:

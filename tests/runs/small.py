@@ -64,3 +64,9 @@ def train_here(home: Path, config: RunConfig, folder: Path, out: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         use_toys(patch, home)
         train_run(Run(config, out, threads=1), Dataset.open(folder), Stopwatch())
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Read every file of a folder, and when it was written."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}

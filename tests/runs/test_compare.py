@@ -18,7 +18,7 @@ from radt.runs import compare as pacing
 from radt.runs.compare import REFERENCES, Comparison, Pace, entry, fitting_updates
 from radt.runs.provenance import trials_per_second, updates_per_second, validations
 from radt.runs.run import RESULT, RunError
-from tests.runs.small import use_toys
+from tests.runs.small import snapshot, use_toys
 from tests.toys import TOY_GRID
 
 SETS = (
@@ -55,11 +55,6 @@ def words(folder: Path, *more: str, methods: str = "dt") -> list[str]:
 def answer(capsys: pytest.CaptureFixture[str], given: list[str]) -> dict[str, Any]:
     assert cli.main([*given, "--json"]) == 0
     return dict(json.loads(capsys.readouterr().out))
-
-
-def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
 def compared(folder: Path, **more: Any) -> Comparison:

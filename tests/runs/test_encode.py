@@ -17,9 +17,9 @@ from radt.envs.suite import SUITES
 from radt.errors import InputError, RunError
 from radt.loading import load
 from radt.model.encoders import FrozenEncoder
-from radt.runs import encode
-from radt.runs.encode import WEIGHTS, encode_images
+from radt.runs import train as encode
 from radt.runs.run import dataset_path, training_folder
+from radt.runs.train import WEIGHTS, encode_images
 from tests.contracts.method import toy_dataset
 from tests.runs.small import assert_same_tensors, use_toys
 from tests.toys import TOY_GRID, TOY_IMAGE

@@ -20,9 +20,10 @@ from radt.errors import RunError
 from radt.icl import ICLResult
 from radt.methods.controls import CONTROLS, changes_nothing
 from radt.methods.exploration import ExplorationConfig, with_exploration
-from radt.runs.evaluate import Trials, evaluate_run, load_trained, roll_out, trials_of
+from radt.runs.evaluate import evaluate_run, load_trained, trials_of
 from radt.runs.evaluations import Parts, evaluations
 from radt.runs.provenance import Stopwatch
+from radt.runs.roll_out import Trials, roll_out
 from radt.runs.run import Run, collect, conflicts
 from radt.runs.train import train_run
 from radt.track import Tracker

@@ -30,7 +30,7 @@ from radt.runs.trace import tracing
 from radt.runs.train import train_run
 from radt.spaces import TaskSpaces
 from radt.variants import variant_names
-from tests.runs.small import assert_same_tensors, small_config, use_toys
+from tests.runs.small import assert_same_tensors, small_config, snapshot, use_toys
 from tests.toys import TOY_GRID
 
 
@@ -61,11 +61,6 @@ def run_whole(run: Run) -> dict[str, object]:
     folder = collect(run.config, workers=1)
     train_run(run, Dataset.open(folder), Stopwatch())
     return dict(json.loads(evaluate_run(run, Stopwatch()).read_text()))
-
-
-def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
 @pytest.mark.parametrize("method", variant_names())
@@ -265,3 +260,15 @@ def replace_spaces(manifest: Manifest, spaces: TaskSpaces) -> Manifest:
     changed = copy.copy(manifest)
     object.__setattr__(changed, "spaces", spaces)
     return changed
+
+
+def test_data_may_be_deleted_as_their_recipe_makes_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = api.preset("dark-room-10x10", "dt", "smoke")
+    assert config.source == "ppo"
+    hashes = []
+    for home in ("one", "other"):
+        monkeypatch.setenv("RADT_HOME", str(tmp_path / home))
+        hashes.append(Dataset.open(collect(config, workers=1)).sha256)
+    assert hashes[0] == hashes[1]

@@ -24,8 +24,13 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from radt.action_rules import ActionRule
-from radt.analyses.attention_maps import Kind, choose_decisions, draw_attention
-from radt.analyses.moments import MomentKeeper, Moments
+from radt.analyses.attention_maps import (
+    Kind,
+    MomentKeeper,
+    Moments,
+    choose_decisions,
+    draw_attention,
+)
 from radt.analyses.shared import (
     Finding,
     mean_by,
@@ -40,7 +45,7 @@ from radt.methods import Method
 from radt.metrics import Interval
 from radt.model.attention_weights import attention_to_steps
 from radt.model.policy import DecisionTransformer
-from radt.runs.evaluate import Trials
+from radt.runs.roll_out import Trials
 from radt.track import Tracker
 
 EARLY, OFTEN, SELDOM = 20, 2, 7  # which decisions are looked at: more at the start of a trial
@@ -72,7 +77,9 @@ def analyse_attention(
 ) -> Finding:
     """Measure what draws attention and what is done with a chunk, and draw maps at some steps."""
     policy, suite = retrieving(method).policy, trials.suite
-    keeper = MomentKeeper({*looked_at(suite.spaces.horizon), *(step - 1 for step in steps)})
+    horizon = suite.spaces.horizon
+    looked = (*range(0, min(EARLY, horizon), OFTEN), *range(EARLY, horizon, SELDOM))
+    keeper = MomentKeeper({*looked, *(step - 1 for step in steps)})
     done = record_trials(method, trials, tracker, keeper)
     if not keeper.kept:
         raise nothing_retrieved(trials)
@@ -94,11 +101,6 @@ def analyse_attention(
     words = [say_response(kind, response, how) for kind, response in responses.items()]
     verdict = " ".join([*words, say_attention(shares)]).strip()
     return Finding("attention", verdict, numbers, trials, path)
-
-
-def looked_at(horizon: int) -> list[int]:
-    """Choose the steps of a trial at which decisions are looked at."""
-    return [*range(0, min(EARLY, horizon), OFTEN), *range(EARLY, horizon, SELDOM)]
 
 
 def on_the_way(kept: Sequence[Moments]) -> list[Moments]:

@@ -33,7 +33,7 @@ from radt.methods import Method
 from radt.methods.ra_dt import RADTActor
 from radt.metrics import Interval
 from radt.plots import style
-from radt.runs.evaluate import Trials
+from radt.runs.roll_out import Trials
 from radt.track import Tracker
 from radt.trajectory import Retrieval
 

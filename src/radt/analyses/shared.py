@@ -28,7 +28,7 @@ from radt.methods.exploration import exploration_of
 from radt.methods.ra_dt import RADT
 from radt.metrics import Interval, crossed_interval
 from radt.plots.style import FAINT, INK, PALE
-from radt.runs.evaluate import Trials, roll_out
+from radt.runs.roll_out import Trials, roll_out
 from radt.runs.run import RunError
 from radt.track import Tracker
 from radt.trajectory import Trajectory

@@ -74,7 +74,12 @@ def analyse_visits(done: RolledOut, path: Path) -> Finding:
     share = visits.share_by_trial  # [task, trial]
     after, each = visits.after_success, visits.cells_of_a_trial
     kinds = {"before_success": ~after, "after_success": after}
-    pace = {name: over_tasks(mean_where(each, chosen)) for name, chosen in kinds.items()}
+    pace = {  # tasks without such trials are left out
+        name: over_tasks(
+            float(row[mask].mean()) for row, mask in zip(each, chosen, strict=True) if mask.any()
+        )
+        for name, chosen in kinds.items()
+    }
     first, last = over_tasks(share[:, 0]), over_tasks(share[:, -1])
     draw_visits(done, visits, path)
     numbers = {
@@ -86,12 +91,6 @@ def analyse_visits(done: RolledOut, path: Path) -> Finding:
         "by_task": dict(zip(map(str, done.trials.tasks), share[:, -1].tolist(), strict=True)),
     }
     return Finding("visits", say_visits(done, first, last, pace), numbers, done.trials, path)
-
-
-def mean_where(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> list[float]:
-    """Average each task's chosen trials, [task, trial]; tasks without any are left out."""
-    pairs = zip(values, chosen, strict=True)
-    return [float(row[mask].mean()) for row, mask in pairs if mask.any()]
 
 
 def say_visits(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -28,17 +28,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from radt.agent import Agent
 from radt.bench import USUAL, MemoryArguments, Resources
 from radt.bench.common import tracked, with_provenance
-from radt.bench.first_decision import first_decisions
 from radt.data import DataError, Dataset, dataset_folder
-from radt.loading import load, shipped
+from radt.loading import Loaded, load, shipped
 from radt.memory.embed import Embedder
 from radt.memory.index import Index, build_index, unit
+from radt.memory.memory import Memory
+from radt.memory.store import NewEntries
 from radt.methods.windows import up_to
 from radt.room import free_memory
 from radt.runs.run import RunError
 from radt.spaces import TaskSpaces
+from radt.trajectory import Trajectory
 
 K = 50  # entries that one read asks for
 LARGEST_GRAPH = 1 << 26  # numbers of keys: beyond, one thread takes hours to build a graph
@@ -48,6 +51,9 @@ WARM_UP = 20  # reads before those that are timed
 LEAST, LONGEST = 20, 30.0  # reads that are timed at least, and seconds after which it is enough
 EMBEDDED = 1024  # prefixes that are embedded together
 BLOCK = 1 << 16  # keys that are made together
+TRIALS = 30  # whose first decision is timed
+MOST = 200_000  # entries: beyond, their chunks fill gigabytes
+Keys = Callable[[int], Tensor]  # so many of them, [N, d]
 Search = Callable[[int], object]  # told which query it is for
 Read = dict[str, Any]  # through one index at one size, see `measure_read`
 TABLE = (
@@ -258,3 +264,53 @@ def fastest_by_size(reads: Sequence[Read]) -> dict[int, Read]:
     enough = [read for read in reads if read["width"] == width and read["recall"] >= QUALIFIES]
     slowest_first = sorted(enough, key=lambda read: -read["p50_ms"])
     return {read["size"]: read for read in slowest_first}
+
+
+def first_decisions(
+    loaded: Loaded, dataset: Dataset, keys: Keys, sizes: Sequence[int], quiet: bool = True
+) -> list[dict[str, Any]]:
+    """Time first decisions with so many entries in memory, in milliseconds.
+
+    All entries are of the agent's own task, so that none is passed over; agents take turns, so that
+    a busy machine slows all of them. Where every trial begins alike, its first query is the last
+    trial's; elsewhere it is a new one.
+    """
+    seen = dataset.trajectory(0)
+    stored = replace(seen, task=0, rewards=np.ones_like(seen.rewards))  # no memory refuses it
+    agents = {n: filled_agent(loaded, stored, keys(n)) for n in sizes if n <= MOST}
+    took: dict[str, dict[int, list[float]]] = {
+        name: {size: [] for size in agents} for name in ("p50_ms", "new_start_p50_ms")
+    }
+    starts = np.unique(stored.states, axis=0)
+    turns = list(product(took, range(TRIALS)))
+    for name, trial in tracked("first decision", turns, quiet):
+        start = stored.states[0] if name == "p50_ms" else starts[trial % len(starts)]
+        for size, agent in agents.items():
+            memory_of(agent).write([stored])
+            begun = time.perf_counter()
+            agent.act(start)
+            took[name][size].append(1000 * (time.perf_counter() - begun))
+            agent.abandon()
+    return [
+        {"size": size, **{name: float(np.median(times[size])) for name, times in took.items()}}
+        for size in agents
+    ]
+
+
+def filled_agent(loaded: Loaded, stored: Trajectory, keys: Tensor) -> Agent:
+    """Build an agent that remembers entries of such keys, whose chunks are those of one trial."""
+    agent = loaded.agent()
+    memory = memory_of(agent)
+    memory.write([stored])
+    known = memory.contents()
+    new = known.rows(torch.arange(len(keys)) % len(known))
+    number = torch.arange(len(keys)) // len(known) + 1  # [N] the trial of each
+    memory.add(NewEntries(replace(new.entries, episode=number, age=number), keys, new.chunks))
+    return agent
+
+
+def memory_of(agent: Agent) -> Memory:
+    """Return an agent's memory."""
+    if agent.memory is None:
+        raise RunError(f"the method {agent.method.name} has no memory that could grow")
+    return agent.memory

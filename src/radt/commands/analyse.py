@@ -13,7 +13,7 @@ from radt.commands.flags import ComputingVerb, split_names, styled
 
 if TYPE_CHECKING:
     from radt.methods import Method
-    from radt.runs.evaluate import Trials
+    from radt.runs.roll_out import Trials
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Analysis(ComputingVerb):
 
     def look(self, sources: Sequence[Path | None]) -> None:
         """Roll out trials again, write the numbers, and say what was found and where it is."""
-        from radt.analyses.look import look
+        from radt.analyses import look
         from radt.track import Tracker
 
         path = self._place(sources[0] if len(sources) == 1 else None)

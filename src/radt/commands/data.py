@@ -33,19 +33,16 @@ def find_dataset(name: str) -> Path:
             f"{name!r} is neither the folder of a finished dataset (it holds no {MANIFEST}) nor an "
             "environment; `radt data list` shows the datasets, `radt envs` the environments"
         )
-    usual = [folder for folder in ready if len(ready) == 1 or folder == usual_dataset(name)]
-    if not usual:
-        names = ", ".join(map(str, ready))
-        raise DataError(f"{name} has several datasets; give the folder of one: {names}")
-    return usual[0]
+    if len(ready) == 1:
+        return ready[0]
 
-
-def usual_dataset(env: str) -> Path:
-    """Return the folder that `radt collect` makes when nothing else is said."""
     from radt.api import preset
     from radt.runs.run import dataset_path
 
-    return dataset_path(preset(env))
+    if (usual := dataset_path(preset(name))) not in ready:  # what `radt collect` makes
+        names = ", ".join(map(str, ready))
+        raise DataError(f"{name} has several datasets; give the folder of one: {names}")
+    return usual
 
 
 def described_dataset(folder: Path) -> tuple[dict[str, Any], str]:
@@ -114,7 +111,7 @@ class EncodeVerb(ComputingVerb, RunWords):
     method: Suppress[str | None] = None  # an encoder is the same for all of them
 
     def execute(self) -> None:
-        from radt.runs.encode import encode_images
+        from radt.runs.train import encode_images
 
         config, _ = self.compose()
         if config.encoder is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from radt.loading import Loaded
-    from radt.runs.evaluate import Trials
+    from radt.runs.roll_out import Trials
 
 FILES = (
     "report.html",
@@ -65,20 +65,13 @@ class EvaluateVerb(EngineVerb):
     """Where the result goes (default: beside the source)."""
 
     def execute(self) -> None:
-        from radt.action_rules import named_rule, rule_name
+        from radt.action_rules import named_rule
         from radt.config import EvaluateConfig
         from radt.files import atomic_write
         from radt.loading import load, method_at
-        from radt.runs.evaluate import result_record, roll_out
-        from radt.runs.evaluations import (
-            MAIN,
-            Parts,
-            evaluate_all,
-            evaluations,
-            rules_and_controls,
-            weights_stamp,
-        )
-        from radt.runs.shares import shared
+        from radt.runs.evaluate import result_record
+        from radt.runs.evaluations import Parts, evaluate_all, evaluations, weights_stamp
+        from radt.runs.roll_out import shared
         from radt.runs.trace import tracing
         from radt.track import Tracker
 
@@ -99,7 +92,7 @@ class EvaluateVerb(EngineVerb):
             say(f"left out, as it means nothing here: {', '.join(left_out)}")
         parts = Parts(path.with_suffix(".parts"), weights_stamp(loaded.path))
         with self.opened() as engine, tracing(file, trials.suite.name, loaded.label) as trace:
-            how = roll_out if engine is None else shared(engine, load_again)
+            how = shared(engine, load_again)
             told = evaluate_all(loaded.method, asked, parts, how, tracker, trace)
         record = {
             "experiment": "evaluate",
@@ -107,9 +100,7 @@ class EvaluateVerb(EngineVerb):
             "method": loaded.card.method,
             "trained_on": loaded.card.env,
             "split": self.split,
-            **result_record(trials, told[MAIN]),
-            "rule": rule_name(trials.rule, loaded.card.method),
-            **rules_and_controls(asked, told),
+            **result_record(loaded.card.method, asked, told),
         }
         atomic_write(path, (json.dumps(record) + "\n").encode())
         parts.close()
@@ -138,7 +129,7 @@ class EvaluateVerb(EngineVerb):
         """Say what is rolled out; a run's own number of trials is the usual one."""
         from radt.envs.suite import SUITES, splits_of
         from radt.runs.compare import read_config
-        from radt.runs.evaluate import Trials
+        from radt.runs.roll_out import Trials
         from radt.runs.run import carried_target
 
         suite, count = SUITES[self.env or loaded.card.env], self.trials

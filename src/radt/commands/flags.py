@@ -164,9 +164,13 @@ class RunWords(Verb):
     def layers(self) -> list[Layer]:
         """Return the layers of the run's config, the last one winning."""
         from radt.config import Layer, overrides
+        from radt.decode import read_json
         from radt.runs.presets import preset_layers
 
-        file = {} if self.config is None else read_values(self.config)
+        file: dict[str, Any] = {}
+        if self.config is not None:
+            advice = "give a file with one JSON object"
+            file = read_json(self.config, dict[str, Any], advice, RunError)
         given = {"env": self.env, "method": self.method, "budget": self.budget, "seed": self.seed}
         words = {name: value for name, value in given.items() if value is not None}
         named = {"method": "ra-dt+", "budget": "laptop", **file, **words}
@@ -243,10 +247,3 @@ def console(**options: Any) -> Console:
                 yield part if part.control else part._replace(text=text)
 
     return Harmless(highlight=False, markup=False, **options)
-
-
-def read_values(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file."""
-    from radt.decode import read_json
-
-    return read_json(path, dict[str, Any], "give a file with one JSON object", RunError)

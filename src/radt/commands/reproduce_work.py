@@ -25,14 +25,13 @@ from radt.experiments.reproduce import (
     comparisons,
     config_at,
     cost,
-    missing_weights,
     runs_of,
     state_of,
     verdict_of,
     weights_at,
     write_result,
 )
-from radt.experiments.tuning import note_try, tried
+from radt.experiments.tuning import is_among, note_try, tries_on_record
 from radt.runs.compare import Comparison, Entry, State, entry
 from radt.runs.compare import state_of as run_state
 from radt.runs.run import RESULT
@@ -112,7 +111,9 @@ class Worker:
         """Put a try on record, unless it is."""
         results = self.where.results
         is_there = run_state(one.config, one.out, one.published, strict=False) == "published"
-        if one.config.split == "tune" and is_there and not tried(results, one.config):
+        if one.config.split != "tune" or not is_there:
+            return
+        if not is_among(tries_on_record(results), one.config):
             note_try(results, json.loads((one.published / RESULT).read_text()))
 
     def _run(self, missing: Sequence[tuple[Comparison, Entry]]) -> set[Path]:
@@ -149,14 +150,13 @@ class Worker:
         experiment.measurement.ask(self._asked(experiment, answer), answer.file)
 
     def _asked(self, experiment: Experiment, answer: Answer) -> Sequence[Any]:
-        """Get ready what is asked: data, configs whose speed is measured, or weights."""
-        if experiment.kind == "bench":
-            return [config_at(place) for place in answer.places]
-        return self._data(answer) if experiment.kind == "data" else self._weights(answer)
-
-    def _data(self, answer: Answer) -> list[Path]:
-        quiet = self.common.quiet or self.common.json
+        """Get ready what is asked: configs whose speed is measured, data, or weights."""
         configs = [config_at(place) for place in answer.places]
+        if experiment.kind == "bench":
+            return configs
+        if experiment.kind != "data":
+            return self._weights(answer)
+        quiet = self.common.quiet or self.common.json
         return [collect(one, self.common.workers, quiet, self.engine) for one in configs]
 
     def _weights(self, answer: Answer) -> list[Any]:
@@ -167,23 +167,15 @@ class Worker:
                 continue
             one = entry(comparison, row, 0, strict=False)
             if not self.choice.wants(one):
-                raise missing_weights(place)
+                raise RunError(
+                    f"the weights of {one.published} are not kept, only its record; delete that "
+                    "folder to train it again (--again does it where its values have changed "
+                    "since), or give the --out where it was trained"
+                )
             self._run([(comparison, one)])
-            if self._is_outdated(place):  # a new run has failed, and older weights are still there
-                raise untrained(place)
-        return [_kept(place) for place in answer.places]
-
-
-def untrained(place: Place) -> RunError:
-    """Say that there are no weights, though they were asked for."""
-    return RunError(f"{place[1].label} on {place[0].env} could not be trained, see above")
-
-
-def _kept(place: Place) -> Any:
-    weights = weights_at(place)
-    if weights is None:
-        raise untrained(place)
-    return weights
+            if weights_at(place) is None or self._is_outdated(place):
+                raise RunError(f"{row.label} on {comparison.env} could not be trained, see above")
+        return [weights_at(place) for place in answer.places]
 
 
 def listed(where: Where) -> tuple[dict[str, Any], Table]:

@@ -1,17 +1,25 @@
-"""Ablations of RA-DT, section 4.6 and appendix D: what is changed, and what the paper saw.
+"""Ablations, section 4.6 and appendix D: what is changed, and what the paper saw.
 
-Each is trained anew on Dark-Room 10x10 and stands beside `ra-dt` as the main table has it. The arms
-are kept under `results/ablations`, so that ablations share them.
+Each is trained anew on Dark-Room 10x10 and stands beside a row of the main table, mostly `ra-dt`.
+The arms are kept under `results/ablations`, so that ablations share them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from radt.experiments.dark_room import ROOM_10X10
-from radt.experiments.experiment import Experiment, Judge, Study, add
-from radt.experiments.pictures import arms_picture
-from radt.experiments.verdicts import CLOSE, Above, all_above
+from matplotlib.axes import Axes
+
+from radt.config import RunConfig
+from radt.experiments.experiment import Experiment, Judge, Row, Study, Verdict, add
+from radt.experiments.grids import ROOM_10X10
+from radt.experiments.page import Point, arms_picture, draw_series
+from radt.experiments.verdicts import CLOSE, Above, all_above, found
+from radt.memory.language import LanguageOptions
+from radt.memory.language_model import LanguageModelError, find
+from radt.plots.style import Picture, plain_axes
 from radt.variants import Variant, arm
 
 ENV = ROOM_10X10.env
@@ -44,7 +52,7 @@ def ablation(
     beside: tuple[str, ...] = (BASE,),
     **more: Any,
 ) -> Experiment:
-    """Put arms beside `ra-dt`, and other rows of the main table where they tell more."""
+    """Put arms beside rows of the main table."""
     return add(
         name=name,
         paper=paper,
@@ -190,4 +198,111 @@ ablation(
         smoke={"options": {"model": {"layers": 3}}},
     ),
     budgets=("smoke", "laptop"),  # whose models have three layers
+)
+
+GAPS = arms(
+    *(
+        arm(f"ad@gap-{gap}", "ad", {"options": {"episode_gap": gap}}, note=f"K = {gap}")
+        for gap in (10, 50, 500)
+    )
+)
+ablation(
+    "ad-gap",
+    "Appendix D.10: AD improves slowly with K = 10, ends below the optimum with K = 500, "
+    "and improves steadily only with K = 100, its usual value.",
+    "C19",
+    all_above(ENV, *(Above("ad", f"ad@gap-{gap}") for gap in (10, 500))),
+    GAPS,
+    beside=("ad",),
+)
+
+ENCODERS = {  # full ones, each with its distilled one
+    "bert-base-uncased": "distilbert-base-uncased",
+    "roberta-base": "distilroberta-base",
+}
+DECODER = "distilgpt2"
+PAPERS = (*ENCODERS, *ENCODERS.values(), DECODER)  # run where their weights are at hand
+
+
+def read_by(label: str, note: str, **embedder: Any) -> Variant:
+    """Change the language model that makes the keys of `ra-dt-lm`."""
+    return arm(f"ra-dt-lm@{label}", "ra-dt-lm", {"embedder": embedder}, note=note)
+
+
+def weights_missing(config: RunConfig) -> str:
+    """Say why a language model cannot be used here; nothing where it can."""
+    if not isinstance(config.embedder, LanguageOptions):
+        return ""
+    try:
+        find(config.embedder.model)
+    except LanguageModelError as error:
+        return str(error)
+    return ""
+
+
+def judge_language_models(rows: Sequence[Row]) -> Verdict:
+    """Judge encoders against the decoder, and full models against distilled ones."""
+    own = "ra-dt-lm"
+    gone = [name for name in PAPERS if found(rows, ENV, f"{own}@{name}") is None]
+    if not gone:
+        pairs = [*ENCODERS.items(), *((name, DECODER) for name in ENCODERS)]
+        return all_above(ENV, *(Above(f"{own}@{a}", f"{own}@{b}") for a, b in pairs))(rows)
+    trained = all_above(ENV, Above(own, f"{own}@random-weights"), Above(own, f"{own}@1-layers"))
+    why = f"no weights of {', '.join(gone)} are at hand; of the one that is: {trained(rows).why}"
+    return Verdict("not reachable", why)
+
+
+ablation(
+    "ablate-language-model",
+    "Appendix D.9: encoders beat the decoder DistilGPT2, and BERT and RoBERTa beat their "
+    "distilled ones.",
+    "C18",
+    judge_language_models,
+    arms(  # what the training and the depth of the encoder of `radt[lm]` are worth; the paper's
+        read_by("random-weights", "the same network with random weights", random_weights=True),
+        *(read_by(f"{n}-layers", f"its first {n} of 6 layers", layers=n) for n in (1, 3)),
+        *(read_by(name, f"{name} makes the keys", model=name) for name in PAPERS),
+    ),
+    beside=("ra-dt-lm",),
+    missing=weights_missing,
+)
+
+LONGER_ROWS = ("ra-dt", "ra-dt-tuned", "ad")
+UPDATES = (2000, 8000, 32000)  # the first is the laptop's own
+
+
+def label_at(row: str, updates: int) -> str:
+    """Name a row with so many updates."""
+    return row if updates == UPDATES[0] else f"{row}@updates-{updates}"
+
+
+def budget_picture(rows: Sequence[Row], file: Path) -> Path:
+    """Draw scores against updates."""
+
+    def point(label: str) -> Point | None:
+        row = found(rows, ENV, label, rule="paper")
+        if row is None:
+            return None
+        return row["score"], row["score"] - row["ci95"][0], row["ci95"][1] - row["score"]
+
+    def draw(axes: Axes) -> None:
+        series = {row: [point(label_at(row, n)) for n in UPDATES] for row in LONGER_ROWS}
+        plain_axes(axes, "score, rule paper", "updates")
+        draw_series(axes, [f"{n:,}" for n in UPDATES], series)
+
+    note = "mean return of late trials on unseen tasks, one seed; bars: 95 % over tasks"
+    return Picture([draw], f"{ENV}: more updates", note, (5.5, 3.6)).save(file)
+
+
+LONGER = (
+    arm(label_at(row, n), row, {"learn": {"updates": n}}, note=f"{n:,} updates")
+    for n in UPDATES[1:]
+    for row in LONGER_ROWS
+)
+add(
+    name="budget-curve",
+    paper="Not in the paper: RA-DT as printed, as tuned, and AD, with 1, 4 and 16 times as "
+    "many updates.",
+    studies=(ROOM_10X10.only(*LONGER_ROWS), arms(*LONGER, smoke={"learn": {"updates": 6}})),
+    picture=budget_picture,
 )

@@ -21,7 +21,7 @@ from radt.bench.train import time_method
 from radt.config import RunConfig
 from radt.data import Dataset
 from radt.envs.suite import SUITES
-from radt.experiments.experiment import Measurement, Row, Study, Verdict, add
+from radt.experiments.experiment import Measurement, Row, Study, Verdict, add, decided
 from radt.experiments.rows import scored
 from radt.experiments.verdicts import found
 from radt.experiments.weights import write_answer
@@ -83,15 +83,14 @@ def speed_line(
 
 def rows(answer: Mapping[str, Any]) -> list[Row]:
     """Make a row of each speed: its score is sequences, or decisions, a second."""
-    return [_row(line) for line in answer["speeds"]]
-
-
-def _row(line: Mapping[str, Any]) -> Row:
-    speeds = np.array([line["speeds"]])[..., None]  # [1, measurement, 1]
-    score = scored(speeds, range(speeds.shape[1]))
-    nothing = {"gain": None, "gain_ci95": None, "tries": None}
-    named = {name: line[name] for name in ("label", "method", "env", "condition")}
-    return {**named, "tasks": "made-up", "rule": None, "seeds": 1, **score, **nothing}
+    found = []
+    for line in answer["speeds"]:
+        speeds = np.array([line["speeds"]])[..., None]  # [1, measurement, 1]
+        score = scored(speeds, range(speeds.shape[1]))
+        nothing = {"gain": None, "gain_ci95": None, "tries": None}
+        named = {name: line[name] for name in ("label", "method", "env", "condition")}
+        found.append({**named, "tasks": "made-up", "rule": None, "seeds": 1, **score, **nothing})
+    return found
 
 
 def times_as_fast(one: Row, other: Row) -> tuple[float, float, float]:
@@ -113,7 +112,7 @@ def trains_faster(told: Sequence[Row]) -> Verdict:
     )
     holds = all(low >= ALMOST_SEVEN for _, low, _ in ratios.values())
     fails = any(high < ALMOST_SEVEN for _, _, high in ratios.values())
-    return Verdict("holds" if holds else "does not" if fails else "open", why)
+    return decided(holds, fails, [why])
 
 
 def acts_as_fast(told: Sequence[Row]) -> Verdict:
@@ -134,7 +133,7 @@ def acts_as_fast(told: Sequence[Row]) -> Verdict:
     why = [f"{name}: {mean:.2f} times [{a:.2f}, {b:.2f}]" for name, (mean, a, b), _ in parts]
     holds = all(low >= least for _, (_, low, _), least in parts)
     fails = any(high < least for _, (_, _, high), least in parts)
-    return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(why))
+    return decided(holds, fails, why)
 
 
 add(

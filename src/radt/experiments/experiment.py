@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal
 
 from radt.action_rules import RULES
 from radt.config import Budget, RunConfig
@@ -24,7 +24,6 @@ Kind = Literal["compare", "reuse", "tune", "data", "bench"]
 Word = Literal["holds", "does not", "not reachable", "open"]
 WORDS: tuple[Word, ...] = ("holds", "does not", "not reachable", "open")
 OLDER = "with older values"  # the condition of a row whose record had another config
-P = ParamSpec("P")
 
 
 class ExperimentError(RadtError, ValueError):
@@ -40,6 +39,11 @@ class Verdict:
 
 
 Judge = Callable[[Sequence[Row]], Verdict]
+
+
+def decided(holds: bool, fails: bool, told: Sequence[str]) -> Verdict:
+    """Say what came of a claim: it holds, surely does not, or neither can be told."""
+    return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(told))
 
 
 @dataclass(frozen=True)
@@ -161,12 +165,7 @@ def summed_up(verdicts: Mapping[str, Verdict]) -> Verdict:
 EXPERIMENTS: Registry[Experiment] = Registry("experiments", "experiment")
 
 
-def _adding(build: Callable[P, Experiment]) -> Callable[P, Experiment]:
-    def add(*given: P.args, **fields: P.kwargs) -> Experiment:
-        experiment = build(*given, **fields)
-        return EXPERIMENTS.register(experiment.name, experiment)
-
-    return add
-
-
-add = _adding(Experiment)  # builds an experiment of its fields, and registers it under its name
+def add(**fields: Any) -> Experiment:
+    """Build an experiment of its fields, and register it under its name."""
+    experiment = Experiment(**fields)
+    return EXPERIMENTS.register(experiment.name, experiment)

@@ -1,13 +1,19 @@
-"""The page of an experiment, made from its `result.json` alone."""
+"""What a reader sees of an experiment: its page, made from `result.json` alone, and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from matplotlib.axes import Axes
 
 from radt.experiments.experiment import Row
 from radt.metrics import decimals
+from radt.plots.style import FAINT, INK, PALE, SPARE_COLOURS, Picture, plain_axes
 from radt.plots.tables import plain_table
+
+Point = tuple[float, float, float]  # mean, and how far its interval goes below and above
 
 IMPROVES = (
     "*Improves* is the score minus that of the same weights with memories erased before each trial."
@@ -41,22 +47,20 @@ def measured(result: Mapping[str, Any]) -> Iterator[str]:
     if summary := result.get("summary"):
         yield plain_table(list(summary[0]), [list(map(_told, row.values())) for row in summary])
         return
-    for title, same in by_tasks(result["rows"]):
+    groups: dict[str, list[Row]] = {}  # by what they were measured on
+    for row in result["rows"]:
+        wall = row.get("wall_minutes")
+        time = "" if wall is None else f", {wall:g} minutes of training"
+        groups.setdefault(f"{row['env']}, {row['tasks']} tasks{time}", []).append(row)
+    for title, same in groups.items():
         yield f"## {title}\n\n{rows_table(same)}"
-    if result["kind"] != "bench":
-        yield how_improves(result["rows"])
+    if result["rows"] and result["kind"] != "bench":
+        missing = any(row.get("improves") is None for row in result["rows"])
+        yield " ".join([IMPROVES, *([DASH] if missing else []), BESIDE])
 
 
 def _told(value: Any) -> str:
     return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def how_improves(rows: Sequence[Row]) -> str:
-    """Say what a table's columns of differences are."""
-    if not rows:
-        return ""
-    missing = any(row.get("improves") is None for row in rows)
-    return " ".join([IMPROVES, *([DASH] if missing else []), BESIDE])
 
 
 def claims_list(claims: Mapping[str, Mapping[str, str]]) -> str:
@@ -68,16 +72,6 @@ def claims_list(claims: Mapping[str, Mapping[str, str]]) -> str:
         f"- {', '.join(names)}: **{word}**. {why[:1].upper()}{why[1:]}."
         for (word, why), names in told.items()
     )
-
-
-def by_tasks(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Group rows by what they were measured on, in their order, each with a title."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        wall = row.get("wall_minutes")
-        time = "" if wall is None else f", {wall:g} minutes of training"
-        groups.setdefault(f"{row['env']}, {row['tasks']} tasks{time}", []).append(row)
-    yield from groups.items()
 
 
 def rows_table(rows: Sequence[Row]) -> str:
@@ -112,3 +106,59 @@ def _signed(mean: float | None, bounds: Sequence[float] | None, n: int) -> str:
 
 def _interval(bounds: Sequence[float], n: int) -> str:
     return f"[{bounds[0]:.{n}f}, {bounds[1]:.{n}f}]"
+
+
+def arms_picture(rows: Sequence[Row], file: Path) -> Path:
+    """Draw the score of each row with its interval, rule by rule; the first is what changed."""
+    rules = list(dict.fromkeys(row["rule"] for row in rows))
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    shown = {rule: [row for row in rows if row["rule"] == rule] for rule in rules}
+
+    def panel(rule: str) -> Callable[[Axes], None]:
+        def draw(axes: Axes) -> None:
+            for row in shown[rule]:
+                place, first = -labels.index(row["label"]), row["label"] == labels[0]
+                low, high = row["ci95"]
+                axes.plot([low, high], [place, place], color=INK if first else PALE, linewidth=1.4)
+                axes.plot(row["score"], place, "o", color=INK if first else SPARE_COLOURS[4])
+                if first:
+                    axes.axvline(row["score"], color=FAINT, linewidth=1.2, zorder=0)
+            plain_axes(axes, f"rule {rule}" if rule else "no rule", "score")
+            axes.set_yticks([-n for n, _ in enumerate(labels)], labels)
+            axes.set_ylim(-len(labels) + 0.4, 0.6)
+            axes.grid(axis="x", color=FAINT, linewidth=0.7)
+
+        return draw
+
+    env, tasks = rows[0]["env"], rows[0]["tasks"]
+    note = "mean return of late trials; lines: 95 % over seeds within tasks, or over tasks"
+    size = (3.6 * len(rules) + 1.0, 1.4 + 0.28 * len(labels))
+    panels = [panel(rule) for rule in rules]
+    title = f"{env}, {tasks} tasks"
+    return Picture(panels, title, note, size, (1.0,) * len(panels)).save(file)
+
+
+def draw_series(
+    axes: Axes, ticks: Sequence[str], series: Mapping[str, Sequence[Point | None]]
+) -> None:
+    """Draw lines over named places, with intervals; a point that is not measured is left out."""
+    for (name, points), colour in zip(series.items(), SPARE_COLOURS, strict=False):
+        known = [(place, *point) for place, point in enumerate(points) if point is not None]
+        if not known:
+            continue
+        at, mean, below, above = zip(*known, strict=True)
+        axes.errorbar(
+            at,
+            mean,
+            [below, above],
+            color=colour,
+            marker="o",
+            markersize=4,
+            linewidth=1.6,
+            elinewidth=1.0,
+            label=name,
+        )
+    axes.set_xticks(range(len(ticks)), ticks)
+    axes.set_xlim(-0.4, len(ticks) - 0.6)
+    if len(series) > 1:
+        axes.legend(fontsize=8, frameon=False, labelcolor=INK)

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from radt.config import Budget, RunConfig
 from radt.decode import DecodeError, read_json
-from radt.errors import RunError
 from radt.experiments.experiment import (
     WORDS,
     Experiment,
@@ -28,15 +27,16 @@ from radt.experiments.experiment import (
 from radt.experiments.page import page
 from radt.experiments.rows import rows_of
 from radt.experiments.tuning import TUNE, is_among, rows_tried, tries_of, tries_on_record
-from radt.experiments.weights import find_weights
 from radt.files import atomic_write
+from radt.loading import WEIGHTS as SHIPPED
 from radt.plots.curves import icl_pictures
 from radt.plots.icl_json import read_record
 from radt.runs.compare import Comparison, Entry, entry, hours, to_collect
-from radt.runs.run import RESULT
+from radt.runs.run import CHECKPOINT, RESULT
 from radt.variants import Variant
 from radt.version import code_version
 
+SHIPPED_ROW = ("ra-dt+", "laptop")  # label and budget
 ABLATIONS = "ablations"  # where arms are kept that stand in no environment's table
 ANSWER = "result.json"
 PAGE = "result.md"
@@ -67,12 +67,13 @@ def comparison_of(study: Study, where: Where) -> Comparison:
     """Say which runs a study is."""
     study, tunes = study.at(where.budget), TUNE in study.sets
     beside = ABLATIONS if study.apart else ""
+    further = {"rules": study.rules, "controls": study.controls}
     return Comparison(
         env=study.env,
         methods=study.rows,
         seeds=where.seeds or study.seeds,
         budget=where.budget,
-        sets=(*study.sets, *evaluated(study)),
+        sets=(*study.sets, *(f"evaluate.{n}={json.dumps(v)}" for n, v in further.items())),
         out=where.out / "tune" / fold_of(study) if tunes else where.out / beside,
         results=where.out / "tuned" / fold_of(study) if tunes else where.results / beside,
         wall_minutes=study.wall_minutes,
@@ -83,12 +84,6 @@ def fold_of(study: Study) -> str:
     """Name the fold of a tuning study, as a folder."""
     said = [text.replace("=", "") for text in study.sets if text.startswith("fold=")]
     return said[-1] if said else "last-fold"
-
-
-def evaluated(study: Study) -> tuple[str, ...]:
-    """Say which further evaluations belong to a run, as values of its config."""
-    asked = {"rules": study.rules, "controls": study.controls}
-    return tuple(f"evaluate.{name}={json.dumps(values)}" for name, values in asked.items())
 
 
 def studies_of(experiment: Experiment, where: Where) -> tuple[Study, ...]:
@@ -179,16 +174,15 @@ def state_of(experiment: Experiment, where: Where) -> State:
 
 
 def weights_at(place: Place) -> Weights | None:
-    """Find the weights of a run of seed 0; None where they are not kept."""
+    """Find the weights of a run of seed 0, or those that come with radt; None: not kept."""
     comparison, row = place
-    name = f"{row.label}-seed0"
-    return find_weights(
-        comparison.env,
-        row.label,
-        comparison.budget,
-        comparison.runs / name,
-        comparison.published / name,
-    )
+    env, name = comparison.env, f"{row.label}-seed0"
+    for folder in (comparison.runs / name, comparison.published / name):
+        if (folder / CHECKPOINT).is_file():
+            return Weights(env, row.label, folder)
+    file = SHIPPED / f"{env}.safetensors"
+    fits = (row.label, comparison.budget) == SHIPPED_ROW and file.is_file()
+    return Weights(env, row.label, file) if fits else None
 
 
 def config_at(place: Place) -> RunConfig:
@@ -325,14 +319,3 @@ def verdict_of(experiment: Experiment, where: Where) -> Verdict | None:
     content = written(where.results / experiment.name / ANSWER)
     word, why = content.get("verdict"), content.get("why")
     return Verdict(word, why) if word in WORDS and isinstance(why, str) else None
-
-
-def missing_weights(place: Place) -> RunError:
-    """Say that weights are gone whose record is kept."""
-    comparison, row = place
-    folder = comparison.published / f"{row.label}-seed0"
-    return RunError(
-        f"the weights of {folder} are not kept, only its record; delete that folder to train it "
-        "again (--again does it where its values have changed since), or give the --out where it "
-        "was trained"
-    )

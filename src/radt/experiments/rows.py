@@ -82,10 +82,7 @@ def _rows_of_label(same: Sequence[Record]) -> Iterator[tuple[Row, Row]]:
     for place in first.get("variants", {}):
         if not all(place in record["variants"] for record in same):
             continue
-        own: dict[str, Any] = {
-            "controls": {},
-            "scoring": None,
-        }  # those of a record are of other tasks
+        own: dict[str, Any] = {"controls": {}, "scoring": None}  # a record's are of other tasks
         parts = [{**record, **own, **record["variants"][place]} for record in same]
         if place in SUITES.names():
             yield _row(parts, place, tasks, rule_of(first))
@@ -129,13 +126,12 @@ def _row(parts: Sequence[Record], env: str, tasks: str, rule: str) -> tuple[Row,
         row["normalised"] = float(normalised_score(returns, *ends).mean())
     if (share := (first.get("prepared") or {}).get("same_level")) is not None:
         row["same_level"] = share
-    return named, {**row, "controls": {n: control_row(found) for n, found in controls.items()}}
-
-
-def control_row(returns: NDArray[np.float64]) -> Row:
-    """Score the same weights under a control, [seed, task, trial]."""
-    score = estimate(late_score(returns), np.random.default_rng(0))
-    return {"score": score.mean, "ci95": bounds(score)}
+    scores = {
+        name: estimate(late_score(found), np.random.default_rng(0))
+        for name, found in controls.items()
+    }
+    told = {name: {"score": one.mean, "ci95": bounds(one)} for name, one in scores.items()}
+    return named, {**row, "controls": told}
 
 
 def method_of(record: Record) -> str:

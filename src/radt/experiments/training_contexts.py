@@ -2,21 +2,134 @@
 
 Held out: each fold trains on 64 of the 80 training tasks of Dark-Room 10x10 and is scored on 16.
 The dial goes from sampling (a pool of one episode of the own task) to retrieval among all tasks.
-Every arm has the same data, updates and random numbers, so that arms can be compared pair by pair.
+Every arm has the same data, updates and random numbers, so that arms can be compared pair by pair:
+what is paired with the arm that samples is the difference on the same fold, or on the same held-out
+task of it. One row for each arm and fold, whatever folds are there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import sqrt
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
+
 from radt.config import FOLDS
-from radt.experiments.dial import dial_picture, dial_summary
-from radt.experiments.experiment import Study, add
-from radt.experiments.mazerunner import ENV as MAZES
-from radt.experiments.tuning import TUNE
+from radt.experiments.experiment import Row, add
+from radt.experiments.grids import MAZES, WINDOWS
+from radt.experiments.page import Point, draw_series
+from radt.experiments.tuning import held_out
+from radt.metrics import crossed_interval
+from radt.plots.style import Picture, plain_axes
 from radt.variants import Variant, arm, laid
 
-ENV = "dark-room-10x10"
+POOL_1 = "ra-dt@pool-1"
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}  # 97.5 % of Student's t for so many folds
+Values = Mapping[tuple[int, str], float]  # by fold and task, or by fold alone
+
+MEASURES: dict[str, Callable[[Row], Mapping[str, float]]] = {  # of one fold, by task
+    "correlation": lambda row: _known((row["prepared"] or {}).get("return_correlation")),
+    "failing, %": lambda row: _known((row["prepared"] or {}).get("failures_beside_good"), 100),
+    "ceiling": lambda row: _known((row["controls"] or {}).get("oracle")),
+    "score": lambda row: row["per_task"] or _known(row["score"]),
+    "rewarded only": lambda row: _known((row["controls"] or {}).get("rewarded-only")),
+    "erased": lambda row: _known((row["controls"] or {}).get("erased")),
+}
+PAIRED = ("score", "rewarded only", "ceiling")
+PANELS = {  # of the picture: title, and which measures by what a legend calls them
+    "correlation of returns": {"": "correlation"},
+    "failing chunks beside good windows, %": {"": "failing, %"},
+    "reading ceiling": {"": "ceiling"},
+    "score": {"storing all": "score", "storing rewarded trials only": "rewarded only"},
+}
+
+
+def _known(value: float | None, scale: float = 1) -> dict[str, float]:
+    return {} if value is None else {"": scale * value}
+
+
+def values_of(rows: Sequence[Row], label: str, measure: str) -> Values:
+    """Collect a measure of one arm over folds and held-out tasks."""
+    own = [row for row in rows if (row["label"], row["tasks"]) == (label, "tune")]
+    return {
+        (row["fold"], task): value for row in own for task, value in MEASURES[measure](row).items()
+    }
+
+
+def against(one: Values, other: Values) -> tuple[float, float | None] | None:
+    """Return the paired difference and half of its interval, as far as that is known."""
+    apart = np.array([one[key] - other[key] for key in one if key in other])
+    if not len(apart):
+        return None
+    if len(apart) > len(STUDENT) + 1:  # tasks
+        found = crossed_interval(apart[None], np.random.default_rng(0))
+        return found.mean, (found.high - found.low) / 2
+    half = STUDENT[len(apart)] * apart.std(ddof=1) / sqrt(len(apart)) if len(apart) > 1 else None
+    return float(apart.mean()), half
+
+
+def dial_summary(rows: Sequence[Row]) -> list[Row]:
+    """Make a line of each arm: its measures, and how they differ from those of sampling."""
+    return [_line(rows, label) for label in dict.fromkeys(row["label"] for row in rows)]
+
+
+def _line(rows: Sequence[Row], label: str) -> Row:
+    folds = {row["fold"] for row in rows if row["label"] == label}
+    line: Row = {"arm": f"`{label}`", "folds": len(folds)}
+    for measure in MEASURES:
+        own = values_of(rows, label, measure)
+        line[measure] = float(np.mean(list(own.values()))) if own else None
+        if measure in PAIRED:
+            apart = against(own, values_of(rows, POOL_1, measure))
+            line[f"{measure} against pool-1"] = None if label == POOL_1 else _signed(apart)
+    return line
+
+
+def _signed(apart: tuple[float, float | None] | None) -> str | None:
+    if apart is None:
+        return None
+    mean, half = apart
+    return f"{mean:+.1f}" + ("" if half is None else f" ± {half:.1f}")
+
+
+def dial_picture(ticks: Mapping[str, str]) -> Callable[[Sequence[Row], Path], Path]:
+    """Say how the dial is drawn: some arms in their order, by what they search."""
+
+    def point(rows: Sequence[Row], label: str, measure: str) -> Point | None:
+        own = values_of(rows, label, measure)
+        if not own:
+            return None
+        apart = against(own, values_of(rows, POOL_1, measure))
+        half = 0.0 if apart is None or label == POOL_1 else apart[1] or 0.0
+        return float(np.mean(list(own.values()))), half, half
+
+    def panel(axes: Axes, rows: Sequence[Row], title: str, measures: Mapping[str, str]) -> None:
+        plain_axes(axes, title, "episodes that are searched")
+        series = {
+            name: [point(rows, label, measure) for label in ticks]
+            for name, measure in measures.items()
+        }
+        draw_series(axes, list(ticks.values()), series)
+
+    def draw(rows: Sequence[Row], file: Path) -> Path:
+        panels = [partial(panel, rows=rows, title=t, measures=m) for t, m in PANELS.items()]
+        folds = len({row["fold"] for row in rows})
+        title = f"{rows[0]['env']}: from sampling a chunk of the own task to retrieving it"
+        note = (
+            f"held-out training tasks, {folds} {'fold' if folds == 1 else 'folds'}, rule paper; "
+            "bars: half of the 95 % interval of the paired difference to a pool of 1, over tasks "
+            "where each is known, else over folds"
+        )
+        return Picture(panels, title, note, (15.0, 3.8), (1.0,) * len(panels)).save(file)
+
+    return draw
+
+
+ENV, KEY_DOOR = "dark-room-10x10", "dark-key-door-10x10"
 NO_BOUNDS: dict[str, Any] = {"dedup": None, "cut_off": None}
 
 
@@ -98,19 +211,7 @@ NOTE = (
 )
 
 
-def held_out(env: str, rows: tuple[str | Variant, ...], fold: int, *sets: str) -> Study:
-    """Train rows without one fold of the training tasks, and score them on it."""
-    return Study(
-        env,
-        rows,
-        seeds=1,
-        sets=(TUNE, f"fold={fold}", "learn.evaluate_every=0", *sets),
-        rules=(),
-        controls=("erased", "rewarded-only", "oracle"),
-    )
-
-
-TRAINING_CONTEXTS = add(
+add(
     name="training-contexts",
     paper="Section 4.6 reports that retrieval beats random chunks of the own task, and these "
     "random chunks of any task. Held-out training tasks of Dark-Room 10x10.",
@@ -123,8 +224,8 @@ TRAINING_CONTEXTS = add(
 
 THREE = (SAMPLED.label, DIAL[2].label, "ra-dt")
 for name, env, sets in (
-    ("key-door", "dark-key-door-10x10", ()),
-    ("mazes", MAZES, ("learn.batch_size=32",)),
+    ("key-door", KEY_DOOR, ()),
+    ("mazes", MAZES, WINDOWS),
 ):
     add(
         name=f"training-contexts-{name}",
@@ -135,3 +236,48 @@ for name, env, sets in (
         picture=dial_picture({label: TICKS[label] for label in THREE}),
         summary=dial_summary,
     )
+
+# What a chunk is worth from here, beside the return of its episode. The arms with alpha=10 differ
+# in the utility alone, as relevance only breaks ties there.
+BASE = "ra-dt-tuned"
+MOST = {"options": {"memory": {"alpha": 10.0}}}
+VALUE = {"options": {"memory": {"utility": "value"}}}
+IMPROVING = laid(MOST, {"options": {"training": {"contexts": "earlier-worse"}}})
+SELDOM = {"options": {"memory": {"retrieve_every": 25}}}
+
+EARLIER_WORSE = arm(
+    f"{BASE}@earlier-worse",
+    BASE,
+    IMPROVING,
+    note="windows read chunks of own-task episodes that came before and earned no more",
+)
+BY_VALUE = arm(
+    f"{BASE}@value",
+    BASE,
+    laid(IMPROVING, VALUE),
+    note="the same, and reads the candidate from which most is expected here",
+)
+BY_VALUE_SELDOM = arm(
+    f"{BASE}@value-25",
+    BASE,
+    laid(laid(IMPROVING, VALUE), SELDOM),
+    note="the same, asked every 25 steps",
+)
+RETRIEVED = arm(
+    "ra-dt@value",
+    "ra-dt",
+    laid(laid(MOST, VALUE), {"options": {"training": {"alpha": 1.0}}}),
+    note="with the paper's training contexts",
+)
+UTILITIES = (BASE, EARLIER_WORSE, BY_VALUE, RETRIEVED)
+
+add(
+    name="learned-utility",
+    paper="Not in the paper, which leaves telling good experiences from bad ones by a value to "
+    "future work. Held-out training tasks.",
+    kind="tune",
+    studies=(
+        held_out(KEY_DOOR, (*UTILITIES, BY_VALUE_SELDOM), FOLDS - 1),
+        held_out(MAZES, UTILITIES, FOLDS - 1, *WINDOWS),
+    ),
+)

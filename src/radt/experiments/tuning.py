@@ -15,34 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from radt.config import RunConfig
+from radt.config import FOLDS, RunConfig
 from radt.errors import RadtError
 from radt.experiments.experiment import Row, Study, add
+from radt.experiments.page import arms_picture
 from radt.experiments.rows import rule_of, scored
 from radt.files import open_own
 from radt.metrics import late_score
 from radt.plots.records import Record, label_of, success_above
 from radt.runs.compare import any_config
 from radt.runs.run import conflicts
-from radt.variants import arm
+from radt.variants import Variant, arm
 
 Tries = list[tuple[RunConfig, dict[str, Any]]]  # each with its line
 LOG = "tuning.jsonl"
 TUNE = "split=tune"  # of every run here
-
-OWN_TASK = arm(
-    "ra-dt@first-step-queries",
-    "ra-dt",
-    {"options": {"training": {"query_offsets": (0,), "dedup": None, "cut_off": None}}},
-    note="asks by the first step of a window, so that most chunks are drawn from the own task",
-)
-
-TUNING = add(
-    name="tuning",
-    paper="Not in the paper: settings are chosen on the last fifth of the training tasks.",
-    kind="tune",
-    studies=(Study("dark-room-10x10", ("ra-dt", OWN_TASK, "ra-dt+"), 1, (TUNE,)),),
-)
 
 
 def lines_of(results: Path) -> Iterator[dict[str, Any]]:
@@ -71,11 +58,6 @@ def tries_on_record(results: Path) -> Tries:
 def is_among(tries: Tries, config: RunConfig) -> bool:
     """Tell whether a try with these values is on record."""
     return any(_same(known, config) for known, _ in tries)
-
-
-def tried(results: Path, config: RunConfig) -> bool:
-    """Tell the same of a file."""
-    return is_among(tries_on_record(results), config)
 
 
 def rows_tried(tries: Tries, config: RunConfig) -> list[Row]:
@@ -169,3 +151,60 @@ def _line(record: Record, place: str, part: Mapping[str, Any]) -> dict[str, Any]
         "threads": record.get("threads"),
         "code_version": record.get("code_version"),
     }
+
+
+def held_out(env: str, rows: tuple[str | Variant, ...], fold: int, *sets: str) -> Study:
+    """Train rows without one fold of the training tasks, and score them on it."""
+    return Study(
+        env,
+        rows,
+        seeds=1,
+        sets=(TUNE, f"fold={fold}", "learn.evaluate_every=0", *sets),
+        rules=(),
+        controls=("erased", "rewarded-only", "oracle"),
+    )
+
+
+OWN_TASK = arm(
+    "ra-dt@first-step-queries",
+    "ra-dt",
+    {"options": {"training": {"query_offsets": (0,), "dedup": None, "cut_off": None}}},
+    note="asks by the first step of a window, so that most chunks are drawn from the own task",
+)
+
+add(
+    name="tuning",
+    paper="Not in the paper: settings are chosen on the last fifth of the training tasks.",
+    kind="tune",
+    studies=(Study("dark-room-10x10", ("ra-dt", OWN_TASK, "ra-dt+"), 1, (TUNE,)),),
+)
+
+FASTER = {"learn": {"learning_rate": 3e-3}}
+DROPOUT = {"options": {"model": {"dropout": 0.1}}}
+GOOD = {"options": {"top_fraction": 0.4}}
+TRIES: dict[str, dict[str, dict[str, Any]]] = {  # beside each row as it is
+    "ad": {"lr-0.003": FASTER, "dropout-0.1": DROPOUT, "gap-50": {"options": {"episode_gap": 50}}},
+    "dpt": {"lr-0.003": FASTER, "dropout-0.1": DROPOUT, "set-100": {"options": {"set_size": 100}}},
+    "dt-2ep": {"lr-0.003": FASTER, "dropout-0.1": DROPOUT, "top-0.4": GOOD},
+}
+
+add(
+    name="tuning-baselines",
+    paper="Not in the paper: settings of the baselines, chosen as those of RA-DT are.",
+    kind="tune",
+    studies=(
+        held_out(
+            "dark-room-10x10",
+            (
+                *TRIES,
+                *(
+                    arm(f"{row}@{name}", row, values)
+                    for row, tries in TRIES.items()
+                    for name, values in tries.items()
+                ),
+            ),
+            fold=FOLDS - 1,
+        ),
+    ),
+    picture=arms_picture,
+)

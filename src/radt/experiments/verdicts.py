@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from radt.experiments.experiment import OLDER, Judge, Row, Verdict
+from radt.experiments.experiment import OLDER, Judge, Row, Verdict, decided
 from radt.metrics import Interval, crossed_interval
 
 BASELINES = ("dt", "ad", "dpt")
@@ -62,7 +62,7 @@ def all_above(env: str, *expected: Above) -> Judge:
             fails |= apart.high < margin
             bound = f", of which more than {margin:.1f} is expected" if margin else ""
             told.append(f"{each.one} minus {each.other} {apart}{bound}")
-        return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(told))
+        return decided(holds, fails, told)
 
     return judged
 
@@ -112,7 +112,7 @@ def ranking(
                 holds &= apart.low > 0
                 fails |= apart.high < 0
                 told.append(f"{env}: {own} minus {label} {apart}")
-        return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(told))
+        return decided(holds, fails, told)
 
     return measured_fairly(judged, own)
 
@@ -180,6 +180,6 @@ def best_without_improving(
         if below_on and not known:
             holds = False
             told.append("no training task is evaluated")
-        return Verdict("holds" if holds else "does not" if fails else "open", "; ".join(told))
+        return decided(holds, fails, told)
 
     return measured_fairly(judged)

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from radt.agent import ActionRule
 from radt.checkpoint import Card, load_checkpoint
-from radt.config import Budget
 from radt.decode import decode
 from radt.envs.suite import SUITES, success_threshold
 from radt.experiments.experiment import Weights
@@ -20,28 +19,16 @@ from radt.methods import Method
 from radt.methods.exploration import exploration_of, with_exploration
 from radt.runs.belonging import check_checkpoint
 from radt.runs.compare import read_config
-from radt.runs.evaluate import Trials, optima, trials_of
+from radt.runs.evaluate import optima, trials_of
 from radt.runs.provenance import machine
+from radt.runs.roll_out import Trials
 from radt.runs.run import CHECKPOINT, Run, carried_target
 from radt.version import code_version
-
-SHIPPED = Path(__file__).parents[1] / "weights"
-SHIPPED_ROW = ("ra-dt+", "laptop")  # label and budget
 
 
 def weights_file(place: Path) -> Path:
     """Return the checkpoint that a run's folder or a path stands for."""
     return place / CHECKPOINT if place.is_dir() else place
-
-
-def find_weights(env: str, label: str, budget: Budget, *folders: Path) -> Weights | None:
-    """Look for trained weights: in a run's folders, then among those that come with radt."""
-    for folder in folders:
-        if (folder / CHECKPOINT).is_file():
-            return Weights(env, label, folder)
-    shipped = SHIPPED / f"{env}.safetensors"
-    fits = (label, budget) == SHIPPED_ROW and shipped.is_file()
-    return Weights(env, label, shipped) if fits else None
 
 
 def opened(weights: Weights, most: int | None = None) -> tuple[Method, Card, Trials]:

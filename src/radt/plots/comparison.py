@@ -12,10 +12,9 @@ from radt.config import NAMES, from_json
 from radt.decode import leaves, read_json
 from radt.files import atomic_write
 from radt.methods import METHODS
-from radt.plots.curves import icl_pictures
+from radt.plots.curves import LEARNING, has_learning, icl_pictures, learning_picture
 from radt.plots.html import REPORT, Section, fill_markdown, to_html, write_html, write_page
 from radt.plots.icl_json import read_record
-from radt.plots.learning import LEARNING, has_learning, learning_picture
 from radt.plots.records import (
     DATA,
     Record,
@@ -90,12 +89,6 @@ def write_equal_time_alone(folder: Path) -> Path:
     return write_page(folder / f"{NAME}.md", text)
 
 
-def title_of(records: Sequence[Record], wall_minutes: float | None = None) -> str:
-    """Say what is compared and what was equal."""
-    equal = "equal updates" if wall_minutes is None else f"{wall_minutes:g} minutes of training"
-    return titled(f"In-context learning on {records[0]['env']}, {equal}", records)
-
-
 def comparison_pictures(records: Sequence[Record]) -> dict[str, Picture]:
     """Draw what there is to see of some results, by file."""
     records = by_named_rule(records)
@@ -120,9 +113,10 @@ def comparison_text(
 ) -> str:
     """Say in Markdown how rows compare."""
     own = [row for row in rows if row.env == records[0]["env"]]
+    equal = "equal updates" if wall_minutes is None else f"{wall_minutes:g} minutes of training"
     return fill_markdown(
         "compare.md",
-        title=title_of(records, wall_minutes),
+        title=titled(f"In-context learning on {records[0]['env']}, {equal}", records),
         only_equal_time=False,
         pictures=list(comparison_pictures(records)),
         tables=markdown(rows),
@@ -205,7 +199,10 @@ def config_differences(
     found: dict[str, dict[str, list[Any]]] = {}
     unusual: set[str] = set()
     for label, same in by_label(records).items():
-        usual = default_values(same[0])
+        usual: dict[str, Any] = {}  # where nothing is said; of an unknown method that is not known
+        if (run := run_of(same[0], Path())) is not None:
+            config = run.config.to_json()
+            usual = leaves(from_json({name: config[name] for name in NAMES}).to_json())
         for record in same:
             for path, value in decisive_values(record, timed).items():
                 known = found.setdefault(path, {}).setdefault(label, [])
@@ -237,15 +234,6 @@ def decisive_values(record: Record, timed: bool) -> dict[str, Any]:
     if values.get("embedder_name") is None:
         values.pop("embedder_name", None)  # a method without one has nothing to differ in
     return {path: value for path, value in values.items() if path not in SAID_BY_ROWS}
-
-
-def default_values(record: Record) -> dict[str, Any]:
-    """Return the config of a method where nothing is said, by path; nothing of an unknown one."""
-    if (run := run_of(record, Path())) is None:
-        return {}
-    config = run.config.to_json()
-    named = {name: config[name] for name in NAMES}
-    return leaves(from_json(named).to_json())
 
 
 def trained_for(record: Record) -> int | None:

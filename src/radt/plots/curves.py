@@ -1,13 +1,14 @@
-"""Curves of in-context learning: return by trial, what memory buys, tasks solved."""
+"""Curves: return by trial, what memory buys, tasks solved, and validation over training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from radt.config import TRAINING_TASKS
@@ -23,6 +24,8 @@ from radt.plots.records import (
     Outcome,
     Record,
     RecordError,
+    by_label,
+    digits_of,
     kind_of_tasks,
     outcomes,
     titled,
@@ -42,7 +45,10 @@ from radt.plots.style import (
 )
 
 RESAMPLES = 1000
+LEARNING = "learning.png"
 CROWD = 6  # more rows than this get a taller picture and paler bands
+
+LearningCurve = dict[int, float]  # the return of the last validation trial by update
 
 
 def icl_picture(records: Sequence[Record], variant: str | None = None) -> Picture:
@@ -103,8 +109,7 @@ def draw_returns(axes: Axes, shown: Sequence[Outcome]) -> None:
     if (optimum := shown[0].optimum) is not None:
         axes.axhline(optimum, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=2)
         ends.append(End(f"optimum  {optimum:.{shown[0].digits}f}", trials, optimum, INK))
-    plain_axes(axes, "return", "trial")
-    _trials_across(axes, trials)
+    trial_axes(axes, "return", trials)
     if min(outcome.returns.min() for outcome in shown) >= 0:
         axes.set_ylim(bottom=0.0)
     name_ends(axes, ends)
@@ -128,8 +133,7 @@ def draw_erased(axes: Axes, shown: Sequence[Outcome]) -> None:
             score = float(late_score(of.returns).mean())
             told = f"{name}  {score:.{outcome.digits}f}"
             ends.append(End(told, shown[0].trials, float(line[-1]), colour, rank=score))
-    plain_axes(axes, "return", "trial")
-    _trials_across(axes, shown[0].trials)
+    trial_axes(axes, "return", shown[0].trials)
     if min(min(o.returns.min(), o.controls["erased"].returns.min()) for o in shown) >= 0:
         axes.set_ylim(bottom=0.0)
     name_ends(axes, ends)
@@ -152,8 +156,7 @@ def draw_bought(axes: Axes, shown: Sequence[Outcome]) -> None:
         label = f"{outcome.label}  {bought:+.{outcome.digits}f}"
         ends.append(End(label, shown[0].trials, float(mean[-1]), colour, rank=bought))
     axes.axhline(0.0, color=INK, linewidth=0.9, zorder=1)
-    plain_axes(axes, "return bought by memory", "trial")
-    _trials_across(axes, shown[0].trials)
+    trial_axes(axes, "return bought by memory", shown[0].trials)
     name_ends(axes, ends)
 
 
@@ -167,8 +170,7 @@ def draw_found(axes: Axes, shown: Sequence[Outcome]) -> None:
         colour = colour_of(outcome.label, names)
         draw_line(axes, range(1, trials + 1), found.tolist(), outcome.label, colour)
     axes.axhline(tasks, color=INK, linewidth=0.9, linestyle=OPTIMUM, zorder=1)
-    plain_axes(axes, f"tasks solved, of {tasks}", "trial")
-    _trials_across(axes, trials)
+    trial_axes(axes, f"tasks solved, of {tasks}", trials)
     axes.set_ylim(0.0, tasks * 1.05)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
 
@@ -197,7 +199,9 @@ def _late(trials: int) -> str:
     return f"trial {trials}" if first == trials else f"trials {first}-{trials}"
 
 
-def _trials_across(axes: Axes, trials: int) -> None:
+def trial_axes(axes: Axes, title: str, trials: int) -> None:
+    """Say what is drawn by trial."""
+    plain_axes(axes, title, "trial")
     axes.set_xlim(1, trials if trials > 1 else 2)
     axes.set_xticks([1, *range(10, trials + 1, 10)] if trials >= 10 else range(1, trials + 1))
 
@@ -226,3 +230,66 @@ def icl_title(shown: Sequence[Outcome], records: Sequence[Record]) -> str:
     runs = f"{count} seed{'s' if count != '1' else ''}"
     head = f"{shown[0].label} on " if len(shown) == 1 else ""
     return titled(f"{head}{where}: {shown[0].tasks} {kind}, {runs}", records)
+
+
+def has_learning(records: Sequence[Record]) -> bool:
+    """Tell whether any record has looked at validation tasks during training."""
+    return any(record.get("learning") for record in records)
+
+
+def learning_picture(records: Sequence[Record]) -> Picture:
+    """Draw the return of the last validation trial by update, a line per row."""
+    title = titled(f"{records[0]['env']}: learning over training", records)
+    looked = [record for record in records if record.get("learning")]
+    curves = {
+        label: [last_trials(record["learning"]) for record in same]
+        for label, same in by_label(looked).items()
+    }
+    trials = sorted({last_trial(look)[6:] for record in looked for look in record["learning"]})
+    final = records[0]["split"] == "final"
+    seen = "; these tasks are among those trained on" if final else ""
+    note = f"trial {'/'.join(trials)}; thick: mean over seeds, thin: seeds{seen}"
+    draw = partial(draw_learning, shown=curves, digits=digits_of(records))
+    return Picture([draw], title, note, (7.2, 3.9))
+
+
+def last_trials(looks: Sequence[dict[str, Any]]) -> LearningCurve:
+    """Take the last trial of every look at validation tasks."""
+    return {int(look["update"]): float(look[last_trial(look)]) for look in looks}
+
+
+def last_trial(look: dict[str, Any]) -> str:
+    """Name the last trial of a look, such as `trial_10`."""
+    return max((n for n in look if n.startswith("trial_")), key=lambda name: int(name[6:]))
+
+
+def draw_learning(axes: Axes, shown: dict[str, list[LearningCurve]], digits: int) -> None:
+    """Draw seeds thin and their mean, as far as all of them have looked, thick."""
+    ends = []
+    for label, curves in shown.items():
+        colour = colour_of(label, list(shown))
+        for seed in curves if len(curves) > 1 else []:
+            axes.plot(list(seed), list(seed.values()), color=colour, linewidth=0.7, alpha=0.45)
+        thick = mean_curve(curves)
+        axes.plot(*thick, color=colour, linewidth=1.9, marker="o", markersize=3.5)
+        if thick[0]:
+            end = (thick[0][-1], thick[1][-1])
+            ends.append(End(f"{label}  {end[1]:.{digits}f}", *end, colour))
+    plain_axes(axes, "return on validation tasks", "update")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set_xlim(0, max(update for curves in shown.values() for c in curves for update in c))
+    if min(value for curves in shown.values() for c in curves for value in c.values()) >= 0:
+        axes.set_ylim(bottom=0.0)
+    name_ends(axes, ends)
+
+
+def mean_curve(curves: Sequence[LearningCurve]) -> tuple[list[int], list[float]]:
+    """Average seeds between the first and the last update that all have looked at.
+
+    Seeds may have looked at other updates; in between a line is straight.
+    """
+    first, last = max(map(min, curves)), min(map(max, curves))
+    looked = sorted({update for seed in curves for update in seed if first <= update <= last})
+    each = [np.interp(looked, sorted(seed), [seed[at] for at in sorted(seed)]) for seed in curves]
+    return looked, np.mean(each, axis=0).tolist()

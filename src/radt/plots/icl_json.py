@@ -52,17 +52,12 @@ def read_record(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path} is damaged or was edited ({error}); {AGAIN}") from error
     facts = path.with_name(DATA)
     if facts.exists():
-        record["data_sha256"] = _data_sha256(facts)
+        advice = "delete it, and it is measured again"
+        card = read_json(facts, dict[str, Any], advice, RecordError).get("card")
+        record["data_sha256"] = card.get("sha256") if isinstance(card, dict) else None
+        if not isinstance(record["data_sha256"], str):
+            raise RecordError(f"{facts} does not say which data were learned from; {advice}")
     return record
-
-
-def _data_sha256(facts: Path) -> str:
-    advice = "delete it, and it is measured again"
-    card = read_json(facts, dict[str, Any], advice, RecordError).get("card")
-    found = card.get("sha256") if isinstance(card, dict) else None
-    if not isinstance(found, str):
-        raise RecordError(f"{facts} does not say which data were learned from; {advice}")
-    return found
 
 
 def _check(record: Record) -> None:

@@ -68,24 +68,17 @@ def group_runs(folders: Iterable[Path]) -> list[RunGroup]:
         if published and not (folder / RESULT).exists():
             records = tuple(read_record(run / RESULT) for run in published)
             groups.append(RunGroup(tuple(published), records, folder))
+            continue
+        if not (folder / RESULT).exists():
+            raise RecordError(
+                f"{folder} is neither the folder of a finished run (it holds no {RESULT}) nor that "
+                "of a comparison; give e.g. runs/x or results/dark-room-10x10"
+            )
+        record = read_record(folder / RESULT)
+        fits = [place for place, group in enumerate(groups) if group.accepts(record)]
+        if fits:
+            group = groups[fits[0]]
+            groups[fits[0]] = RunGroup((*group.runs, folder), (*group.records, record))
         else:
-            _add(groups, folder, read_run(folder))
+            groups.append(RunGroup((folder,), (record,)))
     return groups
-
-
-def read_run(folder: Path) -> Record:
-    """Read the result of a run."""
-    if not (folder / RESULT).exists():
-        raise RecordError(
-            f"{folder} is neither the folder of a finished run (it holds no {RESULT}) nor that of "
-            "a comparison; give e.g. runs/x or results/dark-room-10x10"
-        )
-    return read_record(folder / RESULT)
-
-
-def _add(groups: list[RunGroup], folder: Path, record: Record) -> None:
-    for place, group in enumerate(groups):
-        if group.accepts(record):
-            groups[place] = RunGroup((*group.runs, folder), (*group.records, record))
-            return
-    groups.append(RunGroup((folder,), (record,)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +14,8 @@ from radt.envs.suite import SUITES
 from radt.envs.suite import source_of as suite_source
 from radt.errors import RadtError
 from radt.methods import METHODS
-from radt.metrics import decimals, normalised_score
+from radt.metrics import decimals
 from radt.old_names import translated
-from radt.plots.expense import Expense, expense_of
 from radt.plots.style import in_order
 
 Record = Mapping[str, Any]  # one `icl.json`
@@ -31,11 +30,29 @@ class RecordError(RadtError, ValueError):
 
 
 @dataclass(frozen=True)
-class DataReturns:
-    """What the episodes earn that a method has learned from."""
+class Expense:
+    """What a method costs; None where nothing was measured or there is nothing to measure."""
 
-    mean_return: float
-    best_return: float
+    minutes: float = 0.0  # wall time of a run, mean over seeds
+    parameters: int | None = None  # of its own networks
+    frozen_parameters: int = 0  # of a public model that embeds for it
+    input_steps: int | None = None  # context that is the policy's own input
+    retrieved_steps: int | None = None  # context that is retrieved
+    tokens_per_decision: float | None = None
+    flops_per_decision: float | None = None
+    targets_per_update: float | None = None  # actions that a batch asks for
+    updates: int | None = None
+    batch_size: int | None = None
+    cached: bool | None = None  # whether decisions keep keys and values of earlier ones
+    samples_per_second: float | None = None  # training sequences, of the fastest seed
+    decisions_per_second: float | None = None  # all tasks at once, of the fastest seed
+
+    @property
+    def context_steps(self) -> int | None:
+        """What a decision can see, in steps."""
+        if self.input_steps is None or self.retrieved_steps is None:
+            return None
+        return self.input_steps + self.retrieved_steps
 
 
 @dataclass(frozen=True)
@@ -55,18 +72,11 @@ class Outcome:
     expense: Expense = field(default_factory=Expense)
     source: str | None = None  # the data source; None: there was none
     trained_on: str = ""  # the same in words, where it is not the environment's usual source
-    data: DataReturns | None = None
+    data: Mapping[str, float] | None = None  # mean and best return of what it learned from
 
     @property
     def optimum(self) -> float | None:
         return None if self.optima is None else float(self.optima.mean())
-
-    @property
-    def normalised(self) -> float | None:
-        """The mean normalised score, where a record says what is 0 and what is 1."""
-        if self.bounds is None:
-            return None
-        return float(normalised_score(self.returns, *self.bounds).mean())
 
     @property
     def digits(self) -> int:
@@ -218,15 +228,13 @@ def _outcome(records: Sequence[Record], variant: str | None) -> Outcome:
         name: _also(alike, named, rule=rule_in_words(first, next(iter(named.values()))))
         for name, named in _named(parts, "rules").items()
     }
-    known = first.get("data") or {}
-    mean, best = known.get("mean_return"), known.get("best_return")
     return replace(
         _also(alike, parts),
         rules=rules,
         expense=expense_of(records, trained=learns(first)),
         source=" and ".join(sorted(set(filter(None, map(source_of, records))))) or None,
         trained_on=trained_on(records),
-        data=None if mean is None or best is None else DataReturns(mean, best),
+        data=first.get("data"),
     )
 
 
@@ -258,3 +266,51 @@ def _bounds(part: Record) -> NDArray[np.float64] | None:
     if not scoring.get("low") or not scoring.get("high"):
         return None
     return np.array([scoring["low"], scoring["high"]], dtype=np.float64)  # [2, task]
+
+
+def expense_of(records: Sequence[Record], trained: bool) -> Expense:
+    """Put together what the seeds of one method say about its cost."""
+    minutes = float(np.mean([sum(record["wall_seconds"].values()) for record in records])) / 60.0
+    known: dict[str, Any] = {
+        "samples_per_second": _fastest(records, "samples_per_second", _samples_of_all_training),
+        "decisions_per_second": _fastest(records, "decisions_per_second", _decisions_of_all_trials),
+    }
+    if trained:
+        config = records[0].get("config", {})
+        learn = config.get("learn", {})
+        known |= {name: learn.get(name) for name in ("updates", "batch_size")}
+        options = config.get("options", {})
+        known["cached"] = bool(options.get("cache")) or options.get("window_step", 1) > 1
+        known["parameters"] = next((r["parameters"] for r in records if r.get("parameters")), None)
+        costs: list[Record] = [record["cost"] for record in records if record.get("cost")]
+        counted = Expense.__dataclass_fields__.keys() & (costs[0] if costs else {})
+        known |= {name: costs[0][name] for name in counted}
+        # How often a memory's answer changes, and is read anew, depends on what was learned.
+        flops = [cost.get("flops_per_decision") for cost in costs]
+        counted_flops = [one for one in flops if one is not None]
+        known["flops_per_decision"] = float(np.mean(counted_flops)) if counted_flops else None
+    return Expense(minutes, **known)
+
+
+def _fastest(
+    records: Sequence[Record], name: str, overall: Callable[[Record], float | None]
+) -> float | None:
+    """Return the speed of the fastest run; older ones have timed only the whole of it."""
+    measured = [(record.get("speed") or {}).get(name) for record in records]
+    known = list(filter(None, measured)) or list(filter(None, map(overall, records)))
+    return max(known, default=None)
+
+
+def _samples_of_all_training(record: Record) -> float | None:
+    """Return sequences per second of training, looks at validation tasks included."""
+    learn, seconds = record.get("config", {}).get("learn"), record["wall_seconds"].get("train")
+    return learn["updates"] * learn["batch_size"] / seconds if learn and seconds else None
+
+
+def _decisions_of_all_trials(record: Record) -> float | None:
+    """Return decisions per second of an evaluation, as if every trial had its full length."""
+    seconds = record["wall_seconds"].get("evaluate")
+    if not seconds or record["env"] not in SUITES.names():
+        return None
+    trials = sum(map(len, record["returns"])) * (1 + len(record.get("variants", {})))
+    return float(trials * SUITES[record["env"]].spaces.horizon / seconds)

@@ -158,7 +158,11 @@ def training_table(
     lines: Sequence[Mapping[str, Any]], phase: str = "train", digits: int = 1
 ) -> str:
     """Write loss and validation over a phase of training; empty where there was none."""
-    losses = _by_step(lines, phase, "loss")
+    losses = {  # a step that was logged again after a restart counts once
+        int(line["step"]): float(line["loss"])
+        for line in lines
+        if line["phase"] == phase and line.get("loss") is not None
+    }
     looks = {look.pop("update"): look for look in validations(lines, phase)}
     if not losses:
         return ""
@@ -227,15 +231,6 @@ def config_parts(config: RunConfig) -> list[str]:
 
 def _shown(value: Any) -> str:
     return f"`{json.dumps(value)}`"
-
-
-def _by_step(lines: Sequence[Mapping[str, Any]], phase: str, name: str) -> dict[int, float]:
-    """Collect one value; a step that was logged again after a restart counts once."""
-    return {
-        int(line["step"]): float(line[name])
-        for line in lines
-        if line["phase"] == phase and line.get(name) is not None
-    }
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

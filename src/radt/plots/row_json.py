@@ -37,7 +37,7 @@ def row_json(row: MethodRow) -> dict[str, Any]:
         },
         "controls": {other.name: _compared(other) for other in row.controlled},
         "rules": {other.name: _compared(other) for other in row.by_rule},
-        "data": None if row.data is None else asdict(row.data),
+        "data": row.data,
         "solved_by": None
         if row.solved_by is None
         else {str(trial): value for trial, value in row.solved_by.items()},

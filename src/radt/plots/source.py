@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from radt.config import RunConfig
-from radt.data import DataError, Dataset, DatasetCard, Manifest, card
+from radt.data import DataError, Dataset, DatasetCard, card
 from radt.data.manifest import MANIFEST
 from radt.decode import read_json
 from radt.envs.suite import SUITES
@@ -79,8 +79,10 @@ def source_curve(dataset: Dataset, points: int | None = None) -> SourceCurve:
     known = np.array([value for value in best if value is not None])
     whole = len(known) == len(tasks)
     low, high = np.quantile(returns, (0.1, 0.9), axis=0)
+    source = "" if manifest.source == "ppo" else f", {manifest.source}"  # the usual one of rooms
+    options = translated(manifest.hyper_parameters, ("privileged",))
     return SourceCurve(
-        label=_label(manifest),
+        label=manifest.env + source + (", privileged" if options.get("privileged") else ""),
         env=manifest.env,
         sha256=dataset.sha256,
         tasks=len(tasks),
@@ -92,13 +94,6 @@ def source_curve(dataset: Dataset, points: int | None = None) -> SourceCurve:
         optimum=float(known.mean()) if whole else None,
         learned=float((late > LEARNED * known).mean()) if whole and (known > 0).all() else None,
     )
-
-
-def _label(manifest: Manifest) -> str:
-    """Say which data a curve is of, and by whom where that is not the usual source of rooms."""
-    source = "" if manifest.source == "ppo" else f", {manifest.source}"
-    options = translated(manifest.hyper_parameters, ("privileged",))
-    return manifest.env + source + (", privileged" if options.get("privileged") else "")
 
 
 def stretches(dataset: Dataset, task: int, ends: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -63,11 +63,6 @@ class End:
     colour: str
     rank: float | None = None  # names are stacked by this; None: by height
 
-    @property
-    def order(self) -> float:
-        """What decides which name stands higher."""
-        return self.height if self.rank is None else self.rank
-
 
 def canvas(width: float, height: float) -> Figure:
     """Make a figure that no global state knows of."""
@@ -131,8 +126,8 @@ def name_ends(axes: Axes, ends: Sequence[End]) -> None:
     bottom, top = axes.get_ylim()
     left, right = axes.get_xlim()
     gap = LINE_HEIGHT * (top - bottom)
-    places = spread([end.order for end in ends], gap)
-    places = _inside(places, bottom, top + gap)
+    ranks = [end.height if end.rank is None else end.rank for end in ends]
+    places = _inside(spread(ranks, gap), bottom, top + gap)
     for end, place in zip(ends, places, strict=True):
         axes.annotate(
             end.label,
@@ -165,9 +160,7 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
         push = np.maximum(overlap, 0.0) / 2.0
         moved[:-1] -= push
         moved[1:] += push
-    placed = np.empty_like(moved)
-    placed[order] = moved
-    return [float(height) for height in placed]
+    return [float(height) for height in moved[np.argsort(order)]]
 
 
 def _inside(places: Sequence[float], bottom: float, top: float) -> list[float]:

@@ -28,12 +28,11 @@ from radt.envs.suite import SUITES
 from radt.errors import RunError
 from radt.files import atomic_write
 from radt.methods import METHODS, build_method
-from radt.runs.encode import encode_images
 from radt.runs.plan import Phase, plan_run
 from radt.runs.presets import preset_layers
 from radt.runs.provenance import Line, Stopwatch, machine, read_log, updates_per_second
 from radt.runs.run import CHECKPOINT, RESULT, Run, conflicts, outcome_values
-from radt.runs.train import train_run
+from radt.runs.train import encode_images, train_run
 from radt.spaces import TaskSpaces
 from radt.variants import Variant, resolved, variant
 from radt.version import code_version
@@ -230,7 +229,8 @@ def publish_run(out: Path, folder: Path) -> None:
     config = read_config(out)
     row = folder.name.removesuffix(f"-seed{config.seed}")
     for seed in folder.parent.glob(f"{escape(row)}-seed*"):
-        same = seed != folder and _is_same(replace(config, seed=_seed_of(seed)), seed)
+        number = int(seed.name.rpartition("-seed")[2])
+        same = seed != folder and _is_same(replace(config, seed=number), seed)
         if (seed / RESULT).exists() and not same:
             shutil.rmtree(seed)
     for pattern in KEPT:
@@ -240,10 +240,6 @@ def publish_run(out: Path, folder: Path) -> None:
     if weights.exists() and weights.stat().st_size <= SMALL and config.seed == 0:
         atomic_write(folder / CHECKPOINT, weights.read_bytes())
     atomic_write(folder / RESULT, (out / RESULT).read_bytes())
-
-
-def _seed_of(folder: Path) -> int:
-    return int(folder.name.rpartition("-seed")[2])
 
 
 def config_file(place: Path) -> Path:
@@ -336,9 +332,7 @@ def read_pace(file: Path, config: dict[str, Any]) -> Pace | None:
     if not file.exists():
         return None
     content = read_json(file, dict[str, Any], "delete it, and the pace is measured again")
-    timed = any_config(
-        content.get("config", {}), str(file)
-    ).to_json()  # with options that came later
+    timed = any_config(content.get("config", {}), str(file)).to_json()  # with later options
     if outcome_values(timed) != outcome_values(config):
         return None
     return decode(Pace, content.get("pace"), where=str(file))

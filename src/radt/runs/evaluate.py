@@ -38,9 +38,7 @@ from radt.runs.evaluations import (
     weights_stamp,
 )
 from radt.runs.provenance import Stopwatch, machine, measured
-from radt.runs.roll_out import RollOut as RollOut
-from radt.runs.roll_out import Trials as Trials
-from radt.runs.roll_out import roll_out as roll_out
+from radt.runs.roll_out import RollOut, Trials, roll_out
 from radt.runs.run import (
     CHECKPOINT,
     FURTHER,
@@ -85,9 +83,7 @@ def evaluate_run(
         "method": config.method,
         "budget": config.budget,
         "split": config.split,
-        **result_record(trials, told[MAIN]),
-        "rule": rule_name(trials.rule, config.method),
-        **rules_and_controls(asked, told),
+        **result_record(config.method, asked, told),
         "variants": {
             name.removeprefix("on-"): {
                 "returns": told[name]["returns"],
@@ -177,18 +173,21 @@ def load_trained(run: Run) -> Method:
     return method
 
 
-def result_record(trials: Trials, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what was rolled out, what came of it, and where."""
-    returns = np.asarray(told["returns"], np.float64)  # [task, trial]
+def result_record(
+    method: str, asked: Mapping[str, Trials], told: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Say what was rolled out, what came of it, and where; and of rules and controls beside it."""
+    trials, main = asked[MAIN], told[MAIN]
+    returns = np.asarray(main["returns"], np.float64)  # [task, trial]
     above = success_threshold(trials.suite, trials.tasks)
     later = np.nan if above is None else return_after_success(returns, above)
     return {
         "env": trials.suite.name,
         "seed": trials.seed,
         "tasks": list(trials.tasks),
-        "returns": told["returns"],  # [task][trial]
-        "first_reward": told["first_reward"],
-        "success": told.get("success"),  # [task][trial]; None: the environment does not say
+        "returns": main["returns"],  # [task][trial]
+        "first_reward": main["first_reward"],
+        "success": main.get("success"),  # [task][trial]; None: the environment does not say
         "optimum": optima(trials),
         "score": float(late_score(returns).mean()),
         "scoring": scoring_record(trials),
@@ -198,6 +197,8 @@ def result_record(trials: Trials, told: Mapping[str, Any]) -> dict[str, Any]:
         "action_rule": asdict(trials.rule),
         "code_version": code_version(),
         "machine": machine(),
+        "rule": rule_name(trials.rule, method),
+        **rules_and_controls(asked, told),
     }
 
 

@@ -197,21 +197,15 @@ def collect_layers(env: str, source: str, budget: str) -> list[Layer]:
     suite = SUITES[env]
     usual, own = asdict(SOURCES[source].options()), COLLECT.get(source, {}).get(budget, {})
     fitting = [r for r in recipes_of(suite) if r.fits(budget, "", "", source)]
-    always, at_budget = (
-        [
-            {
-                name: value
-                for name, value in recipe.values.get("collect", {}).items()
-                if name in usual
-            }
-            for recipe in fitting
-            if bool(recipe.budgets) is of_one
-        ]
-        for of_one in (False, True)
-    )
-    parts = [(f"environment {env}", part) for part in (usual, *always)]
-    parts += [(f"budget {budget}", own)]
-    parts += [(f"environment {env}", part) for part in at_budget]
+    said = [
+        (bool(r.budgets), {n: v for n, v in r.values.get("collect", {}).items() if n in usual})
+        for r in fitting
+    ]
+    parts = [
+        *((f"environment {env}", part) for part in (usual, *(p for at, p in said if not at))),
+        (f"budget {budget}", own),
+        *((f"environment {env}", part) for at_budget, part in said if at_budget),
+    ]
     return [Layer(name, {"collect": part}) for name, part in parts if part]
 
 

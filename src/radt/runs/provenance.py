@@ -129,8 +129,8 @@ def measured(run: Run, method: Method) -> dict[str, Any]:
             "decisions_per_second": _times(decisions, trials_per_second(lines)),
         },
         "learning": validations(lines),
-        "embeddings_of_training": embedded(lines),
-        "prepared": prepared(lines),
+        "embeddings_of_training": facts_of(lines, "embed"),  # counts of a language model
+        "prepared": facts_of(lines, "prepare"),  # such as the sizes of an index
     }
 
 
@@ -203,15 +203,9 @@ def looks(
     return [{"update": update, **found[update]} for update in sorted(found)]
 
 
-def embedded(lines: Iterable[Line]) -> dict[str, Any] | None:
-    """Return the latest counts of what a language model embedded in training, if one did."""
-    counted = [line for line in lines if line["phase"] == "embed"]
-    return {n: v for n, v in counted[-1].items() if n not in PLACE} if counted else None
-
-
-def prepared(lines: Iterable[Line]) -> dict[str, Any] | None:
-    """Return what a method said of its data before training, such as the sizes of its index."""
-    facts = [line for line in lines if line["phase"] == "prepare"]
+def facts_of(lines: Iterable[Line], phase: str) -> dict[str, Any] | None:
+    """Return the latest values of a phase that logs facts, if there was one."""
+    facts = [line for line in lines if line["phase"] == phase]
     return {n: v for n, v in facts[-1].items() if n not in PLACE} if facts else None
 
 

@@ -33,7 +33,6 @@ from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
 from radt.methods.exploration import with_exploration
 from radt.model.encoders import EncoderCard
-from radt.old_names import old_value, with_old_names
 from radt.registry import plugin_changes, plugins_behind, with_plugins
 from radt.runs.presets import changed, in_flags, usual_recipe
 from radt.track import JsonLines, Sink, Tracker
@@ -41,7 +40,7 @@ from radt.version import code_version
 
 CHECKPOINT = "model.safetensors"
 RESULT = "icl.json"
-THREADS = "choices.json"  # an old name: once it held more
+THREADS = "choices.json"
 MOST_THREADS = 4096
 THREADS_LOST = "delete it, and the run goes on with the threads that are asked for now"
 FURTHER = ("rules", "controls", "also_on")  # what else the weights are evaluated under
@@ -90,11 +89,6 @@ def keep_threads(run: Run) -> int:
         threads = begun.get("threads")
         if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             raise RunError(f"{file} is damaged (threads: {threads!r}); {THREADS_LOST}")
-        if begun.get("compiled") or begun.get("precision", "float32") != "float32":
-            raise RunError(
-                f"{run.out} was begun by an older radt that compiled or rounded its loss; choose "
-                "another --out, with --set learn.precision=bfloat16 or learn.compile=true"
-            )
         if run.threads not in (None, threads):
             warnings.warn(
                 f"{run.out} was begun with threads={threads} and goes on with them, not with "
@@ -230,20 +224,12 @@ def collect_command(config: RunConfig) -> str:
 
 
 def dataset_path(config: RunConfig) -> Path:
-    """Name the dataset's folder; one that was made under older names of options stays in use."""
+    """Name the dataset's folder."""
     recipe, source, seed = asdict(config.collect), config.source, config.collect.seed
-    older = old_value("source", source)
     for budget, ending in (("paper", ""), ("laptop", "-laptop")):
         if recipe == usual_recipe(config.env, source, budget) | {"seed": seed}:
-            return _folder(config.env, source + ending, older + ending, seed)
-    before = _short_hash(with_old_names(recipe))
-    return _folder(config.env, f"{source}-{_short_hash(recipe)}", f"{older}-{before}", seed)
-
-
-def _folder(env: str, label: str, older: str, seed: int) -> Path:
-    folders = [dataset_folder(env, name, seed) for name in (label, older)]
-    begun = [any((folder / name).exists() for name in (MANIFEST, "parts")) for folder in folders]
-    return folders[1] if begun == [False, True] else folders[0]
+            return dataset_folder(config.env, source + ending, seed)
+    return dataset_folder(config.env, f"{source}-{_short_hash(recipe)}", seed)
 
 
 def _short_hash(recipe: dict[str, Any]) -> str:

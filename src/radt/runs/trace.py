@@ -1,7 +1,7 @@
 """A trace: everything an agent did in an evaluation and why, bounded, as JSON lines.
 
 The first line says what the trace is of. Then each line is one trial of one task, in columns: what
-was seen and done, what was searched, found, scored and chosen (`recorder` names the columns). The
+was seen and done, what was searched, found, scored and chosen (`RecordedSteps` names them). The
 last line says that the trace ends, and where it was cut. Each line ends with a seal of where it
 stands and what it says.
 """
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from radt.agent import Agent
 from radt.errors import RadtError
 from radt.files import naming, open_own
-from radt.runs.step_recorder import RecordedSteps, StepRecorder
+from radt.runs.step_recorder import StepRecorder
 from radt.trajectory import Verdict
 
 VERSION = 3
@@ -51,7 +51,15 @@ class Trace:
         """Look at what every slot did; a trial is written when the next one begins."""
         if self._recorder is None:
             self._recorder = StepRecorder(agent).__enter__()
-            self._write(header(agent, self.env, self.method))
+            self._write(
+                {
+                    "radt_trace": VERSION,
+                    "env": self.env,
+                    "method": self.method or agent.method.name,
+                    "tasks": list(agent.tasks),
+                    "verdicts": [verdict.name.lower() for verdict in Verdict],
+                }
+            )
         begun = agent.is_acting & (agent.trials.step == 0)
         for slot in begun.nonzero()[0].tolist():
             self._finish(self._recorder, slot)
@@ -67,6 +75,7 @@ class Trace:
             self._file.close()
 
     def _finish(self, recorder: StepRecorder, slot: int) -> None:
+        """Write down a whole trial, and what the memory held as it began."""
         part = recorder.take(slot)
         if not len(part) or self._cut:
             return
@@ -74,7 +83,12 @@ class Trace:
             self._cut = f"only whole trials of the first {self.most} steps are kept"
             return
         self.written += len(part)
-        self._write(trial_line(recorder.agent.tasks[slot], part, recorder.entries[slot]))
+        columns = asdict(part)
+        del columns["trial"], columns["start"]
+        earned = round(sum(part.rewards), 6)
+        task = recorder.agent.tasks[slot]
+        first = {"task": task, "trial": part.trial, "return": earned, "steps": len(part)}
+        self._write({**first, **columns, "entries": recorder.entries[slot]})
 
     def _write(self, line: dict[str, Any]) -> None:
         said = json.dumps(line, allow_nan=False).encode()[:-1]
@@ -97,26 +111,6 @@ def tracing(path: Path | None, env: str = "", method: str = "") -> Iterator[Trac
     finally:
         if trace is not None:
             trace.close()
-
-
-def header(agent: Agent, env: str, method: str) -> dict[str, Any]:
-    """Say what a trace is of."""
-    return {
-        "radt_trace": VERSION,
-        "env": env,
-        "method": method or agent.method.name,
-        "tasks": list(agent.tasks),
-        "verdicts": [verdict.name.lower() for verdict in Verdict],
-    }
-
-
-def trial_line(task: int, part: RecordedSteps, entries: dict[str, list[Any]]) -> dict[str, Any]:
-    """Describe a whole trial, and what the memory held as it began."""
-    columns = asdict(part)
-    del columns["trial"], columns["start"]
-    earned = round(sum(part.rewards), 6)
-    first = {"task": task, "trial": part.trial, "return": earned, "steps": len(part)}
-    return {**first, **columns, "entries": entries}
 
 
 @dataclass(frozen=True)

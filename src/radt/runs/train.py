@@ -1,4 +1,10 @@
-"""Training a run: the embedder first, where it learns, then the method (Algorithm 2)."""
+"""Training a run: an encoder of images, the embedder, where they learn, then the method (Alg. 2).
+
+An encoder is trained inside a Decision Transformer on all of a dataset's tasks and then frozen, so
+that no method reads an image again (the paper's appendix). What it makes of the images is a dataset
+of its own, in a folder inside theirs, with the encoder's weights beside it. Seeds of runs share it:
+its own seed is that of the data.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +13,44 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from radt.checkpoint import save_checkpoint
-from radt.data import Dataset
+import numpy as np
+from torch import nn
+
+from radt.checkpoint import read_tensors, save_checkpoint, write_tensors
+from radt.config import EncoderConfig, RunConfig
+from radt.data import Dataset, History, read_manifest, write_history, write_manifest
+from radt.data.manifest import MANIFEST, Manifest, array_specs
+from radt.data.store import open_task
+from radt.errors import RunError
+from radt.files import locked, remove_leftovers, sha256
 from radt.learn import learn
 from radt.memory.language import flush_embeddings
 from radt.methods import METHODS, Method
 from radt.methods.dt import DT, DTOptions
 from radt.methods.method import LearnOnline
 from radt.methods.training_index import told
-from radt.model.encoders import fit_encoders
+from radt.model.encoders import FrozenEncoder, fit_encoders
 from radt.runs.belonging import check_dataset
-from radt.runs.encode import load_encoder
 from radt.runs.evaluate import validate
 from radt.runs.provenance import Stopwatch
-from radt.runs.run import CHECKPOINT, Run, build_for, claim, describe, keep_threads, to_device
+from radt.runs.run import (
+    CHECKPOINT,
+    Run,
+    build_for,
+    claim,
+    dataset_path,
+    describe,
+    keep_threads,
+    to_device,
+    training_folder,
+)
 from radt.track import Tracker
 
 EMBEDDER_STATE = "embedder.safetensors"
 POLICY_STATE = "policy.safetensors"
+WEIGHTS = "encoder.safetensors"
+TEACHER = "teacher.safetensors"  # to go on from, until the encoder is trained
+FRAMES = 256  # that are encoded at once
 
 
 def train_run(run: Run, dataset: Dataset, watch: Stopwatch) -> Path:
@@ -103,7 +129,10 @@ def _prepared(tracker: Tracker, done: int, total: int) -> None:
 
 def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker) -> None:
     """Train the Decision Transformer whose hidden states become the method's keys."""
-    config, teacher = run.config, _embedder_trainer(run, method)
+    config = run.config
+    options = DTOptions(config.embedder.model, method.context.input_steps)
+    teacher = DT(method.spaces, options, config.seed)
+    to_device(teacher, run.device)
     teacher.prepare(dataset)
     fit_encoders(teacher.policy, dataset)
     short = replace(config.learn, updates=config.embedder.updates, evaluate_every=0)
@@ -112,8 +141,82 @@ def train_embedder(run: Run, method: Method, dataset: Dataset, tracker: Tracker)
     method.networks["embedder"].load_state_dict(teacher.policy.state_dict())
 
 
-def _embedder_trainer(run: Run, method: Method) -> DT:
-    options = DTOptions(run.config.embedder.model, method.context.input_steps)
-    teacher = DT(method.spaces, options, run.config.seed)
-    to_device(teacher, run.device)
-    return teacher
+def encode_images(config: RunConfig, quiet: bool = True, device: str = "cpu") -> Path:
+    """Train a config's encoder and encode its dataset, or go on doing so; return the folder.
+
+    A config without an encoder learns from the dataset as it is.
+    """
+    folder = training_folder(config)
+    if config.encoder is None or (folder / MANIFEST).is_file():
+        return folder
+    images, path = dataset_path(config), folder / MANIFEST
+    manifest = read_manifest(images)
+    if manifest.spaces.state.kind != "image":
+        raise RunError(f"{config.env} shows no images to encode; set encoder=null")
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".encode.lock", wait=True):
+        if not path.is_file():  # nor has another process written it meanwhile
+            remove_leftovers(folder)
+            with closing(Tracker(quiet=quiet)) as tracker:
+                encoder = trained_encoder(
+                    config.encoder, images, folder, manifest.seed, tracker, device
+                )
+                _encode_tasks(images, folder, manifest, encoder, tracker)
+            _write_manifest(folder, manifest, config.encoder.card.width)
+    return folder
+
+
+def trained_encoder(
+    config: EncoderConfig, images: Path, folder: Path, seed: int, tracker: Tracker, device: str
+) -> FrozenEncoder:
+    """Train an encoder on a dataset of images, unless its weights are there."""
+    dataset = Dataset.open(images, in_memory=False)
+    frozen = FrozenEncoder(dataset.spaces.state, config.card).to(device)
+    if not (folder / WEIGHTS).exists():
+        teacher = DT(dataset.spaces, config.teacher, seed)
+        to_device(teacher, device)
+        teacher.prepare(dataset)
+        learn(teacher, config.learn, seed, folder / TEACHER, tracker, phase="encoder")
+        frozen.network.load_state_dict(teacher.policy.embed.state.state_dict())
+        write_tensors(folder / WEIGHTS, frozen.state_dict(), {})
+        (folder / TEACHER).unlink()
+    frozen.load_state_dict(read_tensors(folder / WEIGHTS)[0])
+    return frozen
+
+
+def load_encoder(encoder: nn.Module, config: RunConfig) -> None:
+    """Give a method the encoder that its data were encoded by."""
+    encoder.load_state_dict(read_tensors(training_folder(config) / WEIGHTS)[0])
+
+
+def _encode_tasks(
+    images: Path, folder: Path, manifest: Manifest, encoder: FrozenEncoder, tracker: Tracker
+) -> None:
+    """Encode every task's file that no earlier run has."""
+    tracker.start("encode", sum(entry.transitions for entry in manifest.files))
+    done = 0
+    for entry in manifest.files:
+        if not (folder / entry.file).exists():
+            with closing(open_task(images, entry, manifest.spaces)) as task:
+                vectors = []
+                for start in range(0, entry.transitions, FRAMES):
+                    vectors.append(encoder(task.read("states", start, start + FRAMES)))
+                    tracker.advance(done + start, entry.file)
+                rest = [task.read(spec.name) for spec in entry.arrays[1:]]  # in a history's order
+            states = np.concatenate(vectors)  # [N, width]
+            spaces = manifest.spaces.encoded(states.shape[1])
+            write_history(folder, History(entry.task, states, *rest), spaces)
+        done += entry.transitions
+    tracker.finish()
+
+
+def _write_manifest(folder: Path, images: Manifest, width: int) -> None:
+    """Finish the dataset: it tells the same of itself as its images, and which encoder it is of."""
+    spaces, files = images.spaces.encoded(width), []
+    for entry in images.files:
+        has_levels = entry.arrays[-1].name == "levels"
+        own = array_specs(spaces, entry.transitions, entry.episodes, has_levels)
+        files.append(replace(entry, sha256=sha256(folder / entry.file), arrays=own))
+    origin = {**images.hyper_parameters, "encoder": sha256(folder / WEIGHTS)}
+    whole = replace(images, spaces=spaces, files=tuple(files), hyper_parameters=origin)
+    write_manifest(folder, whole)

@@ -9,7 +9,7 @@ import pytest
 from radt.envs import GAMES
 from radt.envs.suite import splits_of
 from radt.experiments import EXPERIMENTS
-from radt.experiments.procgen import MEANS
+from radt.experiments.robots import MEANS
 
 (SUITE,) = GAMES
 JUDGE = EXPERIMENTS["procgen"].claims["C8"]

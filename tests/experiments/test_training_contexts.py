@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from radt.experiments.dial import SAMPLED, against, dial_picture, dial_summary, values_of
+from radt.experiments.training_contexts import (
+    POOL_1,
+    against,
+    dial_picture,
+    dial_summary,
+    values_of,
+)
 
 
 def line(label: str, fold: int, score: float, oracle: float | None = 80.0) -> dict[str, Any]:
@@ -24,7 +30,7 @@ def line(label: str, fold: int, score: float, oracle: float | None = 80.0) -> di
 
 
 ROWS = [
-    *(line(SAMPLED, fold, 70.0 + fold) for fold in (3, 4)),
+    *(line(POOL_1, fold, 70.0 + fold) for fold in (3, 4)),
     *(line("ra-dt", fold, 60.0 + fold, oracle=70.0 + fold) for fold in (3, 4)),
     line("ra-dt@pool-4", 4, 71.0, oracle=None),
 ]
@@ -33,8 +39,8 @@ ROWS = [
 def test_scores_are_paired_by_task_and_controls_by_fold() -> None:
     pairs = {name: values_of(ROWS, "ra-dt", name) for name in ("score", "ceiling")}
     assert (len(pairs["score"]), len(pairs["ceiling"])) == (32, 2)
-    assert against(pairs["score"], values_of(ROWS, SAMPLED, "score")) == (-10.0, 0.0)
-    mean, half = against(pairs["ceiling"], values_of(ROWS, SAMPLED, "ceiling")) or (0, 0)
+    assert against(pairs["score"], values_of(ROWS, POOL_1, "score")) == (-10.0, 0.0)
+    mean, half = against(pairs["ceiling"], values_of(ROWS, POOL_1, "ceiling")) or (0, 0)
     assert mean == pytest.approx(-6.5)
     assert half == pytest.approx(12.71 * 0.5, rel=1e-3)
 
@@ -54,7 +60,7 @@ def test_a_line_for_each_arm_of_any_number_of_folds() -> None:
 
 
 def test_the_picture_needs_no_arm_to_be_there(tmp_path: Path) -> None:
-    draw = dial_picture({SAMPLED: "1", "ra-dt@pool-16": "16", "ra-dt": "printed"})
+    draw = dial_picture({POOL_1: "1", "ra-dt@pool-16": "16", "ra-dt": "printed"})
     draw(ROWS, tmp_path / "all.png")
     draw(ROWS[2:3], tmp_path / "one.png")
     assert (tmp_path / "one.png").stat().st_size > 1000

@@ -1,8 +1,11 @@
-"""A fleet: several agents on one task share one memory while they act.
+"""Memories that others fill, the paper's future work: an expert's demonstrations, and a fleet.
 
-The agents of a task are slots of one vector agent on one memory in RAM: each has noise of its own,
-and reads from its next trial on what all have stored. Where trials have one length, they end
-together. Nothing is trained.
+Demonstrations: what an agent earns in its first trial with k expert episodes in its memory. They
+come from an oracle of the environment, since the data hold none of the unseen tasks.
+
+A fleet: several agents on one task share one memory while they act. They are slots of one vector
+agent on one memory in RAM: each has noise of its own, and reads from its next trial on what all
+have stored. Where trials have one length, they end together. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -18,21 +21,94 @@ from matplotlib.axes import Axes
 
 from radt.action_rules import named_rule
 from radt.errors import RunError
-from radt.experiments.dark_room import ROOM_10X10
 from radt.experiments.experiment import Measurement, Row, Weights, add
-from radt.experiments.rows import answer_row
+from radt.experiments.grids import KEY_KEPT, KEY_RESET, ROOM_10X10
+from radt.experiments.rows import answer_row, mean_or_none
 from radt.experiments.weights import about, opened, write_answer
+from radt.memory.demonstrations import from_oracle
+from radt.memory.memory import Memory
 from radt.methods import Method
 from radt.metrics import RESAMPLES, Array, Interval, late_score, trials_to_solve
 from radt.plots.style import INK, SPARE_COLOURS, Picture, plain_axes
-from radt.runs.evaluate import Trials, roll_out
+from radt.runs.evaluate import optima
+from radt.runs.roll_out import Trials, roll_out
 from radt.track import Tracker
+
+TRIALS = 10  # of each task; the first is what this is about
+SHOWN = ((0, 0.0), (1, 0.0), (1, 0.2), (4, 0.0), (4, 0.2))  # episodes, share of random steps
+
+
+def empty_memory(method: Method) -> Memory:
+    """Return a memory in RAM as the method has it, for all agents of a task together."""
+    own = method.actor(1).memory
+    if own is None:
+        raise RunError(f"{method.name} has no memory that others could fill; take ra-dt")
+    return own.at("ram:")
+
+
+def ask_demonstrations(weights: Sequence[Weights], out: Path) -> None:
+    """Show trained weights some demonstrations, and write what came of it."""
+    (one,) = weights
+    _, card, trials = opened(one, TRIALS)
+    record = {**about(one, card, trials), "action_rule": asdict(trials.rule)}
+    measured = [with_demonstrations(one, k, noise) for k, noise in SHOWN]
+    write_answer(out, {**record, "measured": measured})
+
+
+def with_demonstrations(one: Weights, k: int, noise: float) -> dict[str, Any]:
+    """Fill a memory with k episodes of each unseen task and see what a trained agent earns."""
+    method, card, trials = opened(one, TRIALS)
+    memory = empty_memory(method)
+    shown = [
+        episode
+        for task in trials.tasks
+        for episode in from_oracle(trials.suite, task, k, card.seed, noise)
+    ]
+    memory.write(shown)
+    entries = len(memory)
+    returns = roll_out(method, trials, Tracker(), memory=memory).returns  # [task, trial]
+    return {
+        "episodes": k,
+        "noise": noise,
+        "entries": entries,
+        "shown_return": mean_or_none([episode.total_return for episode in shown]),
+        "optimum": mean_or_none(optima(trials)),
+        "trial_1": float(returns[:, 0].mean()),
+        "last_trial": float(returns[:, -1].mean()),
+        "returns": returns.tolist(),
+    }
+
+
+def rows_of_demonstrations(answer: Mapping[str, Any]) -> list[Row]:
+    """Make a row of each number of episodes and noise."""
+    return [
+        answer_row(
+            {**answer, **line, "optimum": [line["optimum"]]},
+            f"{line['episodes']} episodes shown, {line['noise']:.0%} noise",
+            np.array([line["returns"]]),
+        )
+        for line in answer["measured"]
+    ]
+
+
+add(
+    name="demonstrations",
+    paper="Future work of the paper: expert episodes in the memory before the first trial.",
+    kind="reuse",
+    studies=(
+        ROOM_10X10.only("ra-dt+", "ra-dt"),
+        KEY_RESET.only("ra-dt+"),
+        KEY_KEPT.only("ra-dt+"),
+    ),
+    weights_of=("dark-room", "key-door"),
+    measurement=Measurement(ask_demonstrations, rows_of_demonstrations),
+)
 
 AGENTS = (1, 2, 4, 8)
 SHARE = 5  # the largest fleet is to need at most so small a part of the trials that one agent has
 
 
-def ask(weights: Sequence[Weights], out: Path) -> None:
+def ask_fleets(weights: Sequence[Weights], out: Path) -> None:
     """Let fleets of each size act, and write what each agent earned."""
     (one,) = weights
     method, card, usual = opened(one)
@@ -50,12 +126,9 @@ def ask(weights: Sequence[Weights], out: Path) -> None:
 
 def together(method: Method, trials: Trials, agents: int) -> Array:
     """Let so many agents act on each task with one memory; return [task, agent, trial]."""
-    own = method.actor(1).memory
-    if own is None:
-        raise RunError(f"{method.name} has no memory that a fleet could share; take ra-dt")
     slots = tuple(task for task in trials.tasks for _ in range(agents))
     count = trials.count if agents == 1 else max(1, trials.count // 4)
-    with own.at("ram:") as memory:
+    with empty_memory(method) as memory:
         acting = replace(trials, tasks=slots, count=count)
         returns = roll_out(method, acting, Tracker(), memory=memory).returns
     return returns.reshape(len(trials.tasks), agents, count)
@@ -73,7 +146,7 @@ def reached(fleet: Array, one: Array) -> Interval:
     return Interval(float(trials_to_solve(fleet.mean(0), level.mean())), float(low), float(high))
 
 
-def rows(answer: Mapping[str, Any]) -> list[Row]:
+def rows_of_fleets(answer: Mapping[str, Any]) -> list[Row]:
     """Make a row of each fleet, from the mean of its agents; what one agent earns is the level."""
     returns = {line["agents"]: np.array(line["returns"]).mean(1) for line in answer["fleets"]}
     level = float(late_score(returns[1]).mean())
@@ -123,13 +196,13 @@ def picture(rows: Sequence[Row], file: Path) -> Path:
     return Picture(panels, title, note, size, (1.0,) * len(panels)).save(file)
 
 
-FLEET = add(
+add(
     name="fleet",
     paper="Future work of the paper: agents use the experience of others, here while all act.",
     kind="reuse",
     studies=(ROOM_10X10.only("ra-dt+", "ra-dt-tuned"),),
     weights_of=("dark-room",),
-    measurement=Measurement(ask, rows, verdict="verdict"),
+    measurement=Measurement(ask_fleets, rows_of_fleets, verdict="verdict"),
     note="The agents of a task are slots of one vector agent with one memory in RAM, so their "
     "trials end together. Each sees at the start of a trial what all have stored, and none "
     "explores a task that another has solved; where exploration counts what was tried, they "
