@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+
+import radt.api  # registers all that is built in before a test copies it  # noqa: F401
+from radt.registry import REGISTRIES
 
 torch.set_num_threads(1)  # for what is built before the first test
 # A slow or busy machine must not fail a property test, nor may chance.
@@ -21,6 +26,17 @@ def same_start() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget in the end what plug-ins have registered, and that they were loaded."""
+    for each in REGISTRIES:
+        monkeypatch.setattr(each, "_items", dict(each._items))
+    yield
+    for module in list(sys.modules):
+        if f"{module}.".startswith("radt.plugins."):
+            del sys.modules[module]
 
 
 @pytest.fixture

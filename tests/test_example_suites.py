@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,6 @@ from radt.envs.check import check_suite
 from radt.envs.suite import TaskSuite
 from radt.experiments import EXPERIMENTS
 from radt.experiments.reproduce import Where, result_of
-from radt.registry import REGISTRIES
 from radt.runs.presets import usual_options
 from tests.experiments.published import unmade
 
@@ -35,35 +32,25 @@ OF_RULES = re.compile(r"temperature|explore-exploit", re.IGNORECASE)
 
 @pytest.fixture(params=FILES)
 def suite(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[TaskSuite]:
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    plug_ins: None,
+) -> TaskSuite:
     """Plug in one file; what it registers is forgotten in the end."""
     monkeypatch.setenv("RADT_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("RADT_PLUGINS", str(FILES[request.param]))
-    for each in REGISTRIES:
-        monkeypatch.setattr(each, "_items", dict(each._items))
-    yield SUITES[request.param]
-    forget_plug_ins()
+    return SUITES[request.param]
 
 
-def forget_plug_ins() -> None:
-    for module in list(sys.modules):
-        if f"{module}.".startswith("radt.plugins."):
-            del sys.modules[module]
-
-
+@pytest.mark.usefixtures("plug_ins")
 def test_what_is_published_was_made_by_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RADT_PLUGINS", os.pathsep.join(map(str, FILES.values())))
-    for each in REGISTRIES:
-        monkeypatch.setattr(each, "_items", dict(each._items))
-    try:
-        assert unmade(RESULTS, ("tuning.jsonl",)) == []
-        for file in RESULTS.glob("*/result.json"):
-            published = json.loads(file.read_text())
-            now = json.loads(json.dumps(result_of(EXPERIMENTS[file.parent.name], WHERE)))
-            assert now["rows"] == published["rows"]
-    finally:
-        forget_plug_ins()
+    assert unmade(RESULTS, ("tuning.jsonl",)) == []
+    for file in RESULTS.glob("*/result.json"):
+        published = json.loads(file.read_text())
+        now = json.loads(json.dumps(result_of(EXPERIMENTS[file.parent.name], WHERE)))
+        assert now["rows"] == published["rows"]
 
 
 def test_a_suite_keeps_its_contract(suite: TaskSuite) -> None:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from radt.memory.index import INDEXES
 from radt.methods import METHODS
 from radt.model.encoders import ENCODERS
 from radt.plots.report import command, provenance
-from radt.registry import REGISTRIES, PluginError, UnknownNameError
+from radt.registry import PluginError, UnknownNameError
 from radt.runs.compare import read_config
 from radt.runs.evaluate import evaluate_run
 from radt.runs.provenance import Stopwatch
@@ -53,19 +53,14 @@ Plug = Callable[..., None]
 
 
 @pytest.fixture
-def plug(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Plug]:
+def plug(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plug_ins: None) -> Plug:
     """Name files in $RADT_PLUGINS; what they register is forgotten in the end."""
     monkeypatch.setenv("RADT_HOME", str(tmp_path / "data"))
-    for each in REGISTRIES:
-        monkeypatch.setattr(each, "_items", dict(each._items))
 
     def name(*files: Path | str) -> None:
         monkeypatch.setenv("RADT_PLUGINS", os.pathsep.join(map(str, files)))
 
-    yield name
-    for module in list(sys.modules):
-        if f"{module}.".startswith("radt.plugins."):
-            del sys.modules[module]
+    return name
 
 
 @pytest.fixture

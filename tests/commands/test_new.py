@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,6 @@ import radt.api  # registers all that is built in before a test copies it  # noq
 from radt import cli
 from radt.envs import SUITES
 from radt.envs.check import check_suite
-from radt.registry import REGISTRIES
 from radt.runs.presets import unknown_in_recipes
 from tests.contracts import method as method_contract
 
@@ -23,17 +20,14 @@ SMOKE = ("--threads", "1", "--quiet", "--json")
 LESS = ("--set", "evaluate.trials=1", "evaluate.controls=[]")
 
 
+pytestmark = pytest.mark.usefixtures("plug_ins")
+
+
 @pytest.fixture(autouse=True)
-def empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Work in an empty folder; what is registered is forgotten in the end."""
+def empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RADT_HOME", raising=False)
-    for each in REGISTRIES:
-        monkeypatch.setattr(each, "_items", dict(each._items))
-    yield
-    for module in list(sys.modules):
-        if f"{module}.".startswith("radt.plugins."):
-            del sys.modules[module]
 
 
 def new(

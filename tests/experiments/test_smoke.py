@@ -103,12 +103,12 @@ def test_weights_of_seed_0_are_published(place: Path) -> None:
     assert kept.read_bytes() == worked.read_bytes()
 
 
+@pytest.mark.usefixtures("plug_ins")
 def test_a_file_of_others_adds_an_experiment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mine_experiment.py"
     file.write_text(MINE)
-    monkeypatch.setattr(EXPERIMENTS, "_items", dict(EXPERIMENTS._items))
     monkeypatch.setenv("RADT_PLUGINS", str(file))
     import radt.plugins
 
