@@ -343,7 +343,7 @@ def test_what_is_no_observation_is_refused() -> None:
     agent.act(np.zeros((2, 6)))  # nothing was begun by what was refused
 
 
-@pytest.mark.parametrize("reward", [np.nan, np.inf, 1e300, 1e30, None, "1", 1j])
+@pytest.mark.parametrize("reward", [np.nan, np.inf, 1e300, 1e30, -(2**63), None, "1", 1j])
 def test_rewards_that_are_no_numbers_are_refused(reward: float) -> None:
     agent = agent_for()
     agent.act([1, 0])
@@ -364,9 +364,12 @@ def one_trial(agent: Agent, reward: float, slots: int = 1) -> None:
         agent.observe([reward] * slots, [ended] * slots, [False] * slots)
 
 
-@pytest.mark.parametrize("error", [MemoryFileError("full"), OSError("full"), MemoryError("full")])
+FULL = [MemoryFileError("full"), OSError("full"), MemoryError("full"), KeyboardInterrupt("full")]
+
+
+@pytest.mark.parametrize("error", FULL)
 def test_a_write_that_fails_ends_the_trial_and_is_done_later(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = agent_for(memory=tmp_path / "room", tasks=[3], slots=1)
     assert agent.memory is not None
@@ -386,7 +389,7 @@ def test_a_write_that_fails_ends_the_trial_and_is_done_later(
     assert agent.trials.trial.tolist() == [2]
 
 
-def raises(error: Exception) -> Any:
+def raises(error: BaseException) -> Any:
     def fail(*_: Any) -> None:
         raise error
 
@@ -437,6 +440,23 @@ def test_a_trial_that_is_refused_keeps_out_no_others(monkeypatch: pytest.MonkeyP
         one_trial(agent, 1.0, slots=3)
     assert agent.memory.entries.task.tolist() == [0, 2]
     assert not agent.unwritten
+    with monkeypatch.context() as full:  # nor where nothing can be written
+        full.setattr(agent.memory.store, "append", raises(MemoryFileError("full")))
+        with pytest.raises(MemoryFileError, match="full"):
+            one_trial(agent, 1.0, slots=3)
+        assert [trial.task for trial in agent.unwritten] == [0, 2]
+    agent.flush()
+    assert agent.memory.entries.task.tolist() == [0, 2, 0, 2]
+
+
+def test_a_stop_behind_a_write_does_not_write_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = agent_for(slots=1)
+    assert agent.memory is not None
+    monkeypatch.setattr(agent.memory, "_follow", raises(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        one_trial(agent, 1.0)
+    assert not agent.unwritten
+    assert len(agent.memory) == 1
 
 
 def test_actions_outside_the_box_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from radt.variants import variant_names
 
 ENV = "dark-room-10x10"
 METHODS_HERE = set(variant_names())  # before a test registers one of its own
+HUGE = 10**30
 RL2 = ("run", ENV, "--method", "rl2-online", "--set")
 LOOKING = ("data", "envs", "config", "report", "hub", "new")
 LOOKING_AT_MEMORY = [("memory", verb) for verb in ("info", "verify", "repair", "compact", "export")]
@@ -379,6 +380,9 @@ def test_a_runs_own_config_gives_that_run(
         (("run", ENV, "--set", "collect.batch_size=0"), "a batch needs two samples"),
         (("run", ENV, "--set", "source=ppo-lstm", "collect.n_steps=0"), "n_steps must be at least"),
         (("run", ENV, "--set", "options.episode_every=0"), "episode_every must be at least 1"),
+        (("run", ENV, "--set", f"options.episode_every={HUGE}"), "episode_every must be at most"),
+        (("run", ENV, "--set", f"options.memory.retrieve_every={HUGE}"), "retrieve_every must lie"),
+        (("run", ENV, "--set", f"options.memory.capacity={HUGE}"), "capacity must lie in"),
         (("run", ENV, "--set", "options.training.min_length=-1"), "min_length must be 0 or more"),
         (("run", ENV, "--set", "options.training.blend=-2"), "blend must be a share"),
         ((*RL2, "options.learning_rate=-1"), "learning_rate must not be negative"),

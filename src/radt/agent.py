@@ -289,23 +289,44 @@ class Agent:
 
         One that is refused keeps out no others.
         """
-        waiting, self.unwritten = [*self.unwritten, *finished], []
+        waiting = self.unwritten = [*self.unwritten, *finished]
         try:
-            return self.actor.remember(waiting)
+            return self._write(waiting)
         except Exception as error:
-            passes = isinstance(error, PASSING) and not isinstance(error, BadTrajectoryError)
-            if passes and not getattr(error, "in_doubt", False):
-                self.unwritten = waiting
-            if passes or len(waiting) == 1:
+            if self.unwritten or len(waiting) == 1 or getattr(error, "in_doubt", False):
                 raise
-        refused: list[Exception] = []
+        self.unwritten, errors = waiting, list[Exception]()
         for trial in waiting:
             try:
-                self._remember([trial])
+                self._write([trial])
             except Exception as error:
-                refused.append(error)
-        if refused:
-            raise refused[0]
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _write(self, trials: list[Trajectory]) -> None:
+        """Write some of the trials that wait, all or none; they wait on where that may help."""
+        written = self._written
+        try:
+            self.actor.remember(trials)
+        except BaseException as error:
+            wait = isinstance(error, PASSING) and not isinstance(error, BadTrajectoryError)
+            if not isinstance(error, Exception):  # stopped, maybe behind the write
+                wait = self._written == written
+            if wait and not getattr(error, "in_doubt", False):
+                raise
+            self._take_out(trials)
+            raise
+        self._take_out(trials)
+
+    def _take_out(self, trials: list[Trajectory]) -> None:
+        done = set(map(id, trials))
+        self.unwritten = [trial for trial in self.unwritten if id(trial) not in done]
+
+    @property
+    def _written(self) -> int:
+        """How many trials were ever written into the memory."""
+        return 0 if self.memory is None else self.memory.store.episodes
 
     def _needs_memory(self) -> Memory:
         if self.memory is None:

@@ -153,7 +153,7 @@ def value_problem(
     elif name == "actions":
         low, high = -1 - ROUNDING, np.asarray(1 + ROUNDING)
     else:
-        large = np.abs(values) > LARGEST
+        large = (values > LARGEST) | (values < -LARGEST)  # the least int64 has no absolute value
         beyond = f"some {name} are beyond {LARGEST:g}"
         return f"{beyond}{_first(large, values, row)}" if large.any() else None
     if not values.size or (values.min() >= low and values.max() <= high.min()):

@@ -75,7 +75,7 @@ def test_a_full_memory_never_finds_what_it_forgot(name: str, index: str) -> None
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_written() -> None:
-    with pytest.raises(ValueError, match="capacity must be 1 or more, not 0"):
+    with pytest.raises(ValueError, match=r"capacity must lie in 1\.\..*, not 0"):
         MemoryConfig(capacity=0)
     with pytest.raises(UnknownNameError, match="unknown eviction policy 'lowest'"):
         MemoryConfig(evict="lowest")

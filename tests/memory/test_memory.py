@@ -315,6 +315,9 @@ def test_a_foreign_or_edited_file_is_named(tmp_path: Path) -> None:
 
     safetensors.torch.save_file(tensors, path, metadata=header)
     assert_refused(memory, path, "its sha256 does not fit")
+    for name, wrong in (("actions", 99), ("rewards", float("nan"))):  # no policy could read them
+        rewrite({f"chunk.{name}": torch.full_like(tensors[f"chunk.{name}"], wrong)})
+        assert_refused(memory, path, f"{name} ")
     rewrite({}, radt_memory="3")
     assert_refused(memory, path, "'3'")
     rewrite({}, identity="{")

@@ -97,7 +97,7 @@ def test_what_a_run_is_called_stays_text(tmp_path: Path) -> None:
     evil = synthetic_record("dt", trials=3, tasks=3) | {
         "budget": TRICKS[2],
         "code_version": TRICKS[3],
-        "machine": {EVIL: EVIL, TRICKS[1]: "a\n# b | c", "\ud800": "\udcff"},
+        "machine": {EVIL: EVIL, TRICKS[1]: "a\n# b | c", "\x1b[2J": "\u202e", "\ud800": "\udcff"},
         "plugins": {EVIL: TRICKS[1]},
     }
     write_comparison([save(tmp_path / "evil", evil)], tmp_path / "out")
@@ -109,6 +109,7 @@ def test_what_a_run_is_called_stays_text(tmp_path: Path) -> None:
     summary = (tmp_path / "evil" / "summary.md").read_text()
     assert not any(trick in summary for trick in TRICKS)
     assert "\n# b" not in summary
+    assert not {"\x1b", "\u202e"} & {*summary}
 
 
 def test_a_report_shows_only_what_lies_in_the_run(tmp_path: Path) -> None:

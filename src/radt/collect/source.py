@@ -77,13 +77,18 @@ def check_rates(options: Any) -> None:
             raise ValueError(f"{name} must lie in [0, 1], not {value}")
 
 
+MOST_COUNTED = 1 << 40
+
+
 def check_counts(options: Any, *names: str) -> None:
-    """Refuse a negative seed, and options of these names that are below 1."""
+    """Refuse a negative seed, and options of these names that are below 1 or beyond all counts."""
     if (seed := getattr(options, "seed", 0)) < 0:
         raise ValueError(f"seed must be at least 0, not {seed}")
     for name in names:
         if getattr(options, name) < 1:
             raise ValueError(f"{name} must be at least 1, not {getattr(options, name)}")
+        if getattr(options, name) > MOST_COUNTED:
+            raise ValueError(f"{name} must be at most {MOST_COUNTED}, not {getattr(options, name)}")
 
 
 def everything_fits(suite: TaskSuite, options: Any) -> None:

@@ -35,8 +35,9 @@ from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
 
 Place = Callable[[NewEntries, Mapping[str, Tensor]], NewEntries]
+MOST_KEPT = 1 << 40  # entries of a task
 PATIENCE = 10  # trials of each task that leave nothing behind before the user is told
-MOST = 100_000  # steps of a context, candidates of a search, chunks of a query
+MOST = 100_000  # steps of a context or between retrievals, candidates of a search, chunks
 AT_ONCE = 1024  # prefixes that are embedded together
 
 
@@ -69,10 +70,12 @@ class MemoryConfig:
         for name in ("past_len", "future_len"):
             if (steps := getattr(self, name)) is not None and not 1 <= steps <= MOST:
                 raise ValueError(f"{name} must lie in 1..{MOST}, not {steps}; null: context_len")
-        if self.retrieve_every < 0:
-            raise ValueError(f"retrieve_every must be 0 or more, not {self.retrieve_every}")
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"capacity must be 1 or more, not {self.capacity}; null keeps all")
+        if not 0 <= self.retrieve_every <= MOST:
+            raise ValueError(f"retrieve_every must lie in 0..{MOST}, not {self.retrieve_every}")
+        if self.capacity is not None and not 1 <= self.capacity <= MOST_KEPT:
+            raise ValueError(
+                f"capacity must lie in 1..{MOST_KEPT}, not {self.capacity}; null keeps all"
+            )
         if self.similarity == "inner-product" and self.index != "flat":
             raise ValueError(
                 f"similarity=inner-product compares all keys, which index={self.index} does not; "

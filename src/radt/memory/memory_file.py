@@ -29,6 +29,7 @@ from radt.memory.similarity import unit
 from radt.memory.store import NewEntries
 from radt.room import check_room
 from radt.sealed import EDITED, BrokenSealError, read_sealed, write_sealed
+from radt.spaces import TaskSpaces, value_problem
 from radt.trajectory import Batch
 
 VERSION = "2"
@@ -55,6 +56,7 @@ def read_file(path: Path, identity: Identity) -> tuple[NewEntries, dict[str, Ten
             Entries(**_pick("entry", tensors)), tensors["keys"], Batch(**_pick("chunk", tensors))
         )
         _check_columns(tensors, identity)
+        _check_values(contents.chunks, identity.spaces)
         unit(contents.keys)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise MemoryFileError(
@@ -117,6 +119,14 @@ def _check_columns(tensors: Mapping[str, Tensor], identity: Identity) -> None:
     task = tensors["entry.task"]
     if count and not 0 <= int(task.min()) <= int(task.max()) < MOST_TASKS:
         raise ValueError(f"the slots of entries must lie below {MOST_TASKS}")
+
+
+def _check_values(chunks: Batch, spaces: TaskSpaces) -> None:
+    """Refuse steps that cannot have been experienced, which a policy could not read."""
+    for name in ("states", "actions", "rewards"):
+        values = getattr(chunks, name)[chunks.mask].numpy()  # [N, ...] without padding
+        if problem := value_problem(name, values, spaces):
+            raise ValueError(problem)
 
 
 def _columns(prefix: str, record: Entries | Batch) -> dict[str, Tensor]:

@@ -58,7 +58,9 @@ def table_head(titles: Sequence[str]) -> str:
 
 def as_text(value: object) -> str:
     """Write what somebody else has called something so that it means nothing in Markdown."""
-    return re.sub(r"([\\`<>\[\]|!])", r"\\\1", " ".join(str(value).split()))
+    words = " ".join(str(value).split())
+    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in words)
+    return re.sub(r"([\\`<>\[\]|!])", r"\\\1", shown)
 
 
 def fixed(value: float | None, digits: int, sign: str = "") -> str:

@@ -19,7 +19,8 @@ AGAIN = "delete it and evaluate again"
 Parts = dict[str, dict[str, Any]]
 FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(("env", "method", "label", "split", "code_version", "budget", "rule"), str),
-    **dict.fromkeys(("config", "machine", "action_rule"), dict[str, Any]),
+    **dict.fromkeys(("config", "machine"), dict[str, Any]),
+    "action_rule": dict[str, float | bool | None],
     **dict.fromkeys(("variants", "controls", "rules"), Parts | None),
     **dict.fromkeys(("cost", "speed", "data", "prepared"), dict[str, float | bool | None] | None),
     "seed": int,
@@ -80,6 +81,7 @@ def _check(record: Record) -> None:
     for name in ("updates", "batch_size"):
         decode(int, config.get("learn", {}).get(name, 1), f"config.learn.{name}")
     decode(dict[str, Any], config.get("options", {}).get("model", {}), "config.options.model")
+    _check_names("config.source", decode(str, config.get("source", "ppo"), "config.source"))
 
 
 def _check_part(part: Record, where: str = "", like: tuple[int, int] | None = None) -> None:
@@ -98,6 +100,9 @@ def _check_part(part: Record, where: str = "", like: tuple[int, int] | None = No
     per_task = {"optimum": part.get("optimum"), **{n: scoring.get(n) for n in ("low", "high")}}
     for name, values in per_task.items():
         _expect(values is None or len(values) == shape[0], where + name, f"{shape[0]} numbers")
+        known = [abs(value) for value in values or () if value is not None]
+        _expect(max(known, default=0) <= LARGEST, where + name, f"at most {LARGEST:g}")
+    _check_names(f"{where}action_rule", *part.get("action_rule", ()))
     for kind in ("variants", "controls", "rules"):
         for name, inner in (part.get(kind) or {}).items():
             _check_names(kind, name)
