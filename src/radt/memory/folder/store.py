@@ -277,16 +277,7 @@ class FolderStore(RowStore):
             self._opened.close()
 
     def _load(self, identity: Identity | None) -> None:
-        """Open the database that counts, and read all but the contents.
-
-        The last connection that closes deletes the log, damaged or not, unless it only reads.
-        """
-        with ExitStack() as reading:
-            if self.writing:
-                reading.enter_context(closing(open_current(self.folder, writing=False)[0]))
-            self._load_all(identity)
-
-    def _load_all(self, identity: Identity | None) -> None:
+        """Open the database that counts, and read all but the contents."""
         self.database, promised = open_current(self.folder, self.writing)
         try:
             if identity is not None:
@@ -300,6 +291,7 @@ class FolderStore(RowStore):
             self._check(promised)
             if self.writing and not self.shared and self.state.writes > promised.writes:
                 self._acknowledge(self.state)  # committed by a process that was killed right then
+            self.database.trust_log()
         except BaseException:
             self.database.close()
             raise
