@@ -389,6 +389,26 @@ def test_a_write_that_fails_ends_the_trial_and_is_done_later(
     assert agent.trials.trial.tolist() == [2]
 
 
+def test_a_saved_memory_holds_the_trials_that_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, file = agent_for(slots=1), tmp_path / "saved"
+    assert agent.memory is not None
+    with monkeypatch.context() as full:
+        full.setattr(agent.memory.store, "append", raises(MemoryError("full")))
+        with pytest.raises(MemoryError):
+            one_trial(agent, 1.0)
+        with pytest.raises(MemoryError):
+            agent.save(file)
+        assert not file.exists()
+    agent.save(file)
+    again = agent_for(slots=1)
+    again.load(file)
+    assert again.memory is not None
+    assert again.memory.entries.total_return.tolist() == [2.0]
+    assert again.trials.trial.tolist() == [1]
+
+
 def raises(error: BaseException) -> Any:
     def fail(*_: Any) -> None:
         raise error

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from radt.checkpoint import read_tensors
+from radt.checkpoint import CheckpointError, read_tensors, write_tensors
 from radt.data import Dataset
 from radt.envs.suite import SUITES
 from radt.learn import LearnConfig, learn, learning_rate, loss_of, optimiser
@@ -120,10 +120,47 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(
     assert_same_state(tmp_path / "whole", tmp_path / "killed")
     assert [losses[step] for step in sorted(losses)] == whole.column("loss")
     tensors, header = read_tensors(tmp_path / "killed")
-    assert header == {"updates": "9"}
+    assert header["updates"] == "9"
     assert {name.split(".")[0] for name in tensors} == {"policy", "adam"}
     moments = [tensor for name, tensor in tensors.items() if name.startswith("adam.exp_avg_sq")]
     assert sum(float(moment.sum()) for moment in moments) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "config", "said"),
+    [
+        ("dt", 1, CONFIG, "seed: 0 there, 1 now"),
+        ("dt", 0, replace(CONFIG, learning_rate=1e-3), "learn.learning_rate: 0.003 there"),
+        ("ad", 0, CONFIG, "method: 'dt' there, 'ad' now"),
+    ],
+)
+def test_the_state_of_another_training_is_refused(
+    name: str, seed: int, config: LearnConfig, said: str, dataset: Dataset, tmp_path: Path
+) -> None:
+    trained(prepared("dt", dataset), tmp_path / "state")
+    content = (tmp_path / "state").read_bytes()
+    with pytest.raises(CheckpointError, match=f"state of another training .{said}.*; delete it"):
+        learn(prepared(name, dataset), config, seed, tmp_path / "state", Tracker())
+    assert (tmp_path / "state").read_bytes() == content
+
+
+def test_a_state_goes_on_with_other_intervals_and_from_before_it_told_its_training(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    method = prepared("dt", dataset)
+    kill_at(method, 5)
+    with pytest.raises(KilledError):
+        trained(method, tmp_path / "state")
+    tensors, header = read_tensors(tmp_path / "state")
+    write_tensors(tmp_path / "state", tensors, {"updates": header["updates"]})
+    for intervals in ({"save_every": 1}, {"log_every": 2}):
+        method = prepared("dt", dataset)
+        kill_at(method, 2)
+        with pytest.raises(KilledError):
+            trained(method, tmp_path / "state", replace(CONFIG, **intervals))
+    trained(prepared("dt", dataset), tmp_path / "state")
+    trained(prepared("dt", dataset), tmp_path / "whole")
+    assert_same_state(tmp_path / "whole", tmp_path / "state")
 
 
 def test_a_finished_run_is_left_alone(dataset: Dataset, tmp_path: Path) -> None:

@@ -222,8 +222,10 @@ class Agent:
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come.
 
-        In the file each entry stands under its slot's task, as in a shared memory.
+        In the file each entry stands under its slot's task, as in a shared memory. Trials that are
+        `unwritten` go to the memory first; where it still cannot take them, nothing is saved.
         """
+        self.flush()
         trials = self.trials
         progress = {
             "trial": torch.from_numpy(trials.trial),

@@ -115,24 +115,23 @@ def sha256(path: Path) -> str:
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool) -> Iterator[None]:
-    """Hold a lock file, which names the process; raise BlockingIOError if it is taken.
+    """Hold a lock file, which names the process, or raise BlockingIOError if it is taken.
 
-    Whoever does not wait wants the folder alone, and locks it, too: a file can be deleted.
+    Its folder is locked, too, as the file can be deleted; so a folder has one lock at a time.
     """
     import fcntl
 
     how = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)  # ends with the process
     with contextlib.ExitStack() as held:
         file = held.enter_context(open_own(path))
-        if not wait:
-            folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-            held.callback(os.close, folder)
-            try:
-                fcntl.flock(folder, how)
-            except BlockingIOError:
-                raise
-            except OSError:
-                pass  # on some disks of a network only files can be locked
+        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        held.callback(os.close, folder)
+        try:
+            fcntl.flock(folder, how)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # on some disks of a network only files can be locked
         fcntl.flock(file, how)
         with naming(path):
             file.truncate(0)

@@ -6,10 +6,11 @@ again goes on exactly as if nothing had happened.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,10 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from radt.checkpoint import CheckpointError, read_tensors, write_tensors
+from radt.decode import differences, named
 from radt.distributed import SINGLE_PROCESS, ProcessGroup
 from radt.methods.method import Method, TrainedBeside
 from radt.track import Tracker
 
+INTERVALS = ("evaluate_every", "log_every", "save_every")  # which decide nothing
 MOST_WARMUP = 5  # the warm-up takes at most one update in so many
 
 
@@ -111,7 +114,8 @@ def learn(
     trained = nn.ModuleDict({"policy": policy, "beside": beside})
     adam = optimiser(trained, config)
     group.check_batch(config.batch_size)
-    done = _resume(trained, adam, state_file)
+    training = _training(method, config, seed)
+    done = _resume(trained, adam, state_file, training)
     group.agree("finished updates", done)
     compute = group.shared(trained, loss_of(method, config))
     tracker.start(phase, total=config.updates, done=done)
@@ -129,7 +133,8 @@ def learn(
         if evaluate is not None and due and group.is_rank_zero:
             tracker.log(finished, **evaluate(finished))
         if group.is_rank_zero and (finished % config.save_every == 0 or finished == config.updates):
-            _save(trained, adam, finished, state_file)  # last, so that nothing above is skipped
+            # Last, so that nothing above is skipped.
+            _save(trained, adam, finished, state_file, training)
     _log(tracker, config.updates, beside.between_updates(config.updates, config.updates))
     policy.eval()
     tracker.finish()
@@ -165,13 +170,25 @@ def _update(
     return loss.detach(), norm
 
 
-def _save(trained: nn.Module, adam: torch.optim.AdamW, done: int, path: Path) -> None:
+def _training(method: Method, config: LearnConfig, seed: int) -> dict[str, Any]:
+    """Say what the weights after some updates depend on, beside the data."""
+    learn = {name: value for name, value in asdict(config).items() if name not in INTERVALS}
+    return {"method": method.name, "seed": seed, "learn": learn}
+
+
+def _save(
+    trained: nn.Module,
+    adam: torch.optim.AdamW,
+    done: int,
+    path: Path,
+    training: Mapping[str, Any],
+) -> None:
     """Write what training resumes from; the checkpoint is written by runs/train.py."""
     tensors = dict(trained.state_dict())
     for name, weight in _named(trained):
         state = adam.state.get(weight, {})
         tensors |= {f"adam.{key}.{name}": torch.as_tensor(value) for key, value in state.items()}
-    write_tensors(path, tensors, {"updates": str(done)})
+    write_tensors(path, tensors, {"updates": str(done), "training": json.dumps(training)})
 
 
 def _named(trained: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
@@ -180,11 +197,24 @@ def _named(trained: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
         yield name.removeprefix("policy."), weight
 
 
-def _resume(trained: nn.Module, adam: torch.optim.AdamW, path: Path) -> int:
+def _refuse_other(path: Path, header: Mapping[str, str], training: Mapping[str, Any]) -> None:
+    """Refuse the state of another training; one from before states told theirs is believed."""
+    begun = json.loads(header["training"]) if "training" in header else training
+    if unlike := differences(begun, training):
+        raise CheckpointError(
+            f"{path} is the state of another training ({named(unlike)}); delete it, and the same "
+            "command trains again"
+        )
+
+
+def _resume(
+    trained: nn.Module, adam: torch.optim.AdamW, path: Path, training: Mapping[str, Any]
+) -> int:
     """Load a saved state, if there is one, and return how many updates it has seen."""
     if not path.exists():
         return 0
     tensors, header = read_tensors(path)
+    _refuse_other(path, header, training)
     try:
         done = int(header["updates"])
         trained.load_state_dict({n: t for n, t in tensors.items() if not n.startswith("adam.")})

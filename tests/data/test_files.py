@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,32 @@ def test_a_file_is_not_begun_through_a_link(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks are those of Unix")
-def test_a_deleted_lock_lets_nobody_else_in(tmp_path: Path) -> None:
-    with locked(tmp_path / "lock", wait=False):
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_deleted_lock_lets_nobody_else_in(tmp_path: Path, wait: bool) -> None:
+    with locked(tmp_path / "lock", wait):
         (tmp_path / "lock").unlink()
         with pytest.raises(BlockingIOError), locked(tmp_path / "lock", wait=False):
             pass
     with locked(tmp_path / "lock", wait=False):
         pass
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks are those of Unix")
+def test_whoever_waits_for_a_deleted_lock_gets_it_after_the_first(tmp_path: Path) -> None:
+    order = list[str]()
+
+    def second() -> None:
+        with locked(tmp_path / "lock", wait=True):
+            order.append("second")
+
+    waiting = threading.Thread(target=second)
+    with locked(tmp_path / "lock", wait=True):
+        (tmp_path / "lock").unlink()
+        waiting.start()
+        waiting.join(0.2)
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "second"]
 
 
 def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from radt.memory import rows
 from radt.memory.folder.rewrite import compact, export, read_exported, read_memory
 from radt.memory.folder.store import Acknowledged, FolderStore, acknowledge, read_acknowledged
 from radt.memory.folder.verify import repair, verify
-from radt.memory.identity import MemoryBusyError, MemoryFileError
+from radt.memory.identity import MemoryBusyError, MemoryFileError, MemoryMismatchError
 from radt.memory.rows import State
 from radt.memory.store import open_store
 from radt.registry import UnknownNameError
@@ -304,10 +305,49 @@ def test_a_log_that_a_killed_writer_left_is_read(suite: TaskSuite, tmp_path: Pat
         assert verify(tmp_path / "copy").whole == len(store.entries)
 
 
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
 def files_in(folder: Path) -> dict[str, bytes]:
     """Read what a memory keeps; SQLite may rebuild its index of the log, and locks are no data."""
     derived = ("-shm", ".lock")
     return {f.name: f.read_bytes() for f in folder.iterdir() if not f.name.endswith(derived)}
+
+
+@pytest.mark.parametrize("damage", ["log", "log's middle", "entry", "other identity"])
+def test_an_opening_that_is_refused_changes_nothing(damage: str, tmp_path: Path) -> None:
+    with closing(broken_off(tmp_path, TOY_GRID)) as store:
+        before = contents(store)
+    folder, who = tmp_path / "copy", WHO
+    path, log = folder / "entries-000001.sqlite3", folder / "entries-000001.sqlite3-wal"
+    (folder / "entries-000000.sqlite3").write_bytes(path.read_bytes())  # which was replaced
+    whole = log.read_bytes()
+    if damage == "log":
+        flip(log, 16)
+    elif damage == "log's middle":
+        flip(log, len(whole) // 2)
+    elif damage == "entry":
+        with closing(reader(folder)), closing(sqlite3.connect(path)) as database:
+            database.execute("UPDATE entries SET total_return = 99 WHERE id = 3")
+            database.commit()
+    else:
+        who = replace(WHO, embedder="f" * 16)
+    there = files_in(folder)
+    for shared in (False, True):
+        with pytest.raises((MemoryFileError, MemoryMismatchError)):
+            FolderStore(folder, who, writing=True, shared=shared)
+        assert files_in(folder) == there
+    if damage.startswith("log"):
+        with pytest.raises(MemoryFileError, match="acknowledged writes are missing"):
+            compact(folder)
+        assert files_in(folder) == there
+        log.write_bytes(whole)
+        with closing(FolderStore(folder, WHO, writing=True)) as again:
+            assert_same(contents(again), before)
+        assert not log.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(50), b"noise" * 9999], ids=len)

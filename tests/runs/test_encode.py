@@ -15,6 +15,7 @@ from radt.config import RunConfig
 from radt.data import DataError, Dataset
 from radt.envs.suite import SUITES
 from radt.errors import InputError, RunError
+from radt.files import sha256
 from radt.loading import load
 from radt.model.encoders import FrozenEncoder
 from radt.runs import train as encode
@@ -121,16 +122,12 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-@pytest.mark.parametrize(("name", "calls"), [("write_history", 2), ("write_tensors", 1)])
-def test_a_kill_cannot_be_seen(
-    name: str, calls: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    config = config_for("dt")
-    images_for(config)
+def encode_and_die(config: RunConfig, name: str, calls: int) -> None:
+    """Begin to encode, and be killed after so many calls of a function."""
     go_on, left = getattr(encode, name), iter(range(calls))
 
     def killed(*given: Any) -> Any:
-        if next(left, None) is None or name == "write_tensors":
+        if next(left, None) is None:
             raise Killed
         return go_on(*given)
 
@@ -138,10 +135,46 @@ def test_a_kill_cannot_be_seen(
         patch.setattr(encode, name, killed)
         with pytest.raises(Killed):
             encode_images(config)
+
+
+@pytest.mark.parametrize(("name", "calls"), [("write_history", 2), ("write_tensors", 0)])
+def test_a_kill_cannot_be_seen(
+    name: str, calls: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = config_for("dt")
+    images_for(config)
+    encode_and_die(config, name, calls)
     resumed = Dataset.open(encode_images(config)).sha256
     monkeypatch.setenv("RADT_HOME", str(tmp_path / "again"))
     images_for(config)
     assert Dataset.open(encode_images(config)).sha256 == resumed
+
+
+@pytest.mark.parametrize("change", ["bit", "swap", "hash", "noise", "weights"])
+def test_what_was_changed_before_the_end_is_encoded_again(change: str) -> None:
+    config = config_for("dt")
+    images_for(config)
+    encode_and_die(config, "write_history", 2)
+    folder = training_folder(config)
+    first, second, known = (folder / f for f in ("task-00000.h5", "task-00001.h5", "encoded.json"))
+    before, hashes = first.read_bytes(), known.read_text()
+    if change == "bit":
+        content = bytearray(before)
+        content[len(content) // 2] ^= 3
+        first.write_bytes(content)
+    elif change == "swap":
+        first.write_bytes(second.read_bytes())
+    elif change == "hash":
+        known.write_text(hashes.replace(sha256(first), "0" * 64))
+    elif change == "noise":
+        known.write_bytes(b"\xff")
+    elif change == "weights":
+        known.write_text(hashes.replace(sha256(folder / WEIGHTS), "0" * 64))
+    kept = second.stat().st_mtime_ns
+    assert Dataset.open(encode_images(config)).manifest.files[0].sha256 == sha256(first)
+    assert (second.stat().st_mtime_ns == kept) == (change not in ("noise", "weights"))
+    assert first.read_bytes() == before
+    assert not known.exists()
 
 
 def test_all_runs_share_what_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:

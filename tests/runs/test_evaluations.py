@@ -167,6 +167,14 @@ def test_parts_of_other_weights_and_edited_ones_are_made_again(tmp_path: Path) -
     assert made == [0, 1, 2, 3, 4]
 
 
+def test_a_part_in_the_place_of_another_is_made_again(tmp_path: Path) -> None:
+    parts = Parts(tmp_path, "these weights")
+    parts.get("main", lambda: {"returns": [[1.0]]})
+    parts.get("erased", lambda: {"returns": [[0.0]]})
+    shutil.copy(tmp_path / "erased.json", tmp_path / "main.json")
+    assert parts.get("main", lambda: {"returns": [[1.0]]}) == {"returns": [[1.0]]}
+
+
 def test_further_tasks_are_evaluated_by_weights_that_are_there(
     trained: Callable[[str], Run],
 ) -> None:

@@ -78,6 +78,11 @@ class GroupJob:
     def file(self, name: str) -> Path:
         return self.folder / f"group-{self.group:03d}-{name}.safetensors"
 
+    @property
+    def own_folder(self) -> Path:
+        """The folder of the lock: other groups are recorded meanwhile."""
+        return self.folder / f"group-{self.group:03d}"
+
     def part(self, number: int) -> Path:
         return self.file(f"part-{number:03d}")
 
@@ -183,7 +188,7 @@ def histories(job: GroupJob) -> Iterator[History]:
 def record_group(job: GroupJob) -> Iterator[News]:
     """Record a group's rollouts from where it stands to the end, telling after each."""
     # A worker whose parent was killed may take a while to notice; until then its successor waits.
-    with locked(job.folder / f"group-{job.group:03d}.lock", wait=True), single_threaded():
+    with locked(job.own_folder / ".lock", wait=True), single_threaded():
         parts = job.parts()
         if sum(len(part["actions"]) for part in parts) == job.config.rollouts * job.config.n_steps:
             yield job.config.rollouts, _last_return(job, parts)

@@ -109,6 +109,11 @@ class TaskJob:
     def file(self, name: str) -> Path:
         return self.folder / f"task-{self.task:05d}-{name}"
 
+    @property
+    def own_folder(self) -> Path:
+        """The folder of the lock: other tasks are learned meanwhile."""
+        return self.folder / f"task-{self.task:05d}"
+
     def part(self, number: int) -> Path:
         return self.file(f"part-{number:03d}.safetensors")
 
@@ -152,7 +157,7 @@ def record_sb3(request: Request) -> Recorded:
 def record_task(job: TaskJob) -> Iterator[News]:
     """Learn a task from where it stands to the end, telling after each part."""
     learner = library()
-    with locked(job.file("lock"), wait=True), single_threaded():
+    with locked(job.own_folder / ".lock", wait=True), single_threaded():
         parts = job.parts()
         if parts:
             yield progress(job, parts)

@@ -50,15 +50,16 @@ class Parts:
         file = self.folder / f"{name}.json"
         with suppress(FileNotFoundError, DecodeError):  # a damaged one is made again
             kept = read_json(file, _Kept, "")
-            if kept.stamp == self._seal(kept.part):
+            if kept.stamp == self._seal(name, kept.part):
                 return kept.part
         part = make()
-        atomic_write(file, (json.dumps({"stamp": self._seal(part), "part": part}) + "\n").encode())
+        kept = _Kept(self._seal(name, part), part)
+        atomic_write(file, (json.dumps(asdict(kept)) + "\n").encode())
         return part
 
-    def _seal(self, part: dict[str, Any]) -> str:
-        """Hash a part with what it depends on."""
-        return json_seal({"stamp": self.stamp, "part": part})
+    def _seal(self, name: str, part: dict[str, Any]) -> str:
+        """Hash a part with its name and what it depends on."""
+        return json_seal({"stamp": self.stamp, "name": name, "part": part})
 
     def drop(self, name: str) -> None:
         (self.folder / f"{name}.json").unlink(missing_ok=True)

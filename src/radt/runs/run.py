@@ -29,6 +29,7 @@ from radt.envs.suite import SUITES, TaskSuite, splits_of, task_targets_of, twins
 from radt.errors import RadtWarning
 from radt.errors import RunError as RunError
 from radt.files import atomic_write
+from radt.learn import INTERVALS
 from radt.memory.language import LanguageEmbedder
 from radt.methods import METHODS, Method, build_method
 from radt.methods.exploration import with_exploration
@@ -44,7 +45,6 @@ THREADS = "choices.json"
 MOST_THREADS = 4096
 THREADS_LOST = "delete it, and the run goes on with the threads that are asked for now"
 FURTHER = ("rules", "controls", "also_on")  # what else the weights are evaluated under
-INTERVALS = ("evaluate_every", "log_every", "save_every")
 
 
 @dataclass(frozen=True)

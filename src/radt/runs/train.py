@@ -8,7 +8,9 @@ its own seed is that of the data.
 
 from __future__ import annotations
 
-from contextlib import closing
+import json
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +23,9 @@ from radt.config import EncoderConfig, RunConfig
 from radt.data import Dataset, History, read_manifest, write_history, write_manifest
 from radt.data.manifest import MANIFEST, Manifest, array_specs
 from radt.data.store import open_task
+from radt.decode import DecodeError, read_json
 from radt.errors import RunError
-from radt.files import locked, remove_leftovers, sha256
+from radt.files import atomic_write, locked, remove_leftovers, sha256
 from radt.learn import learn
 from radt.memory.language import flush_embeddings
 from radt.methods import METHODS, Method
@@ -50,6 +53,7 @@ EMBEDDER_STATE = "embedder.safetensors"
 POLICY_STATE = "policy.safetensors"
 WEIGHTS = "encoder.safetensors"
 TEACHER = "teacher.safetensors"  # to go on from, until the encoder is trained
+ENCODED = "encoded.json"  # the hashes of finished files, until all are
 FRAMES = 256  # that are encoded at once
 
 
@@ -147,9 +151,9 @@ def encode_images(config: RunConfig, quiet: bool = True, device: str = "cpu") ->
     A config without an encoder learns from the dataset as it is.
     """
     folder = training_folder(config)
-    if config.encoder is None or (folder / MANIFEST).is_file():
-        return folder
     images, path = dataset_path(config), folder / MANIFEST
+    if config.encoder is None or (path.is_file() and not (folder / ENCODED).exists()):
+        return folder
     manifest = read_manifest(images)
     if manifest.spaces.state.kind != "image":
         raise RunError(f"{config.env} shows no images to encode; set encoder=null")
@@ -161,8 +165,9 @@ def encode_images(config: RunConfig, quiet: bool = True, device: str = "cpu") ->
                 encoder = trained_encoder(
                     config.encoder, images, folder, manifest.seed, tracker, device
                 )
-                _encode_tasks(images, folder, manifest, encoder, tracker)
-            _write_manifest(folder, manifest, config.encoder.card.width)
+                hashes = _encode_tasks(images, folder, manifest, encoder, tracker)
+            _write_manifest(folder, manifest, config.encoder.card.width, hashes)
+        (folder / ENCODED).unlink(missing_ok=True)
     return folder
 
 
@@ -191,12 +196,13 @@ def load_encoder(encoder: nn.Module, config: RunConfig) -> None:
 
 def _encode_tasks(
     images: Path, folder: Path, manifest: Manifest, encoder: FrozenEncoder, tracker: Tracker
-) -> None:
-    """Encode every task's file that no earlier run has."""
+) -> dict[str, str]:
+    """Encode every task's file that no earlier run has as it wrote it; return their hashes."""
     tracker.start("encode", sum(entry.transitions for entry in manifest.files))
-    done = 0
+    hashes, done = _hashes(folder), 0
     for entry in manifest.files:
-        if not (folder / entry.file).exists():
+        path = folder / entry.file
+        if not path.is_file() or hashes.get(entry.file) != sha256(path):
             with closing(open_task(images, entry, manifest.spaces)) as task:
                 vectors = []
                 for start in range(0, entry.transitions, FRAMES):
@@ -205,18 +211,30 @@ def _encode_tasks(
                 rest = [task.read(spec.name) for spec in entry.arrays[1:]]  # in a history's order
             states = np.concatenate(vectors)  # [N, width]
             spaces = manifest.spaces.encoded(states.shape[1])
-            write_history(folder, History(entry.task, states, *rest), spaces)
+            written = write_history(folder, History(entry.task, states, *rest), spaces)
+            hashes[entry.file] = written.sha256
+            atomic_write(folder / ENCODED, json.dumps(hashes).encode())
         done += entry.transitions
     tracker.finish()
+    return hashes
 
 
-def _write_manifest(folder: Path, images: Manifest, width: int) -> None:
+def _hashes(folder: Path) -> dict[str, str]:
+    """Read the hashes of the files that earlier runs made with the weights that are there."""
+    weights = {WEIGHTS: sha256(folder / WEIGHTS)}
+    with suppress(FileNotFoundError, DecodeError):  # what it does not say is encoded again
+        known = read_json(folder / ENCODED, dict[str, str], "")
+        return known if weights.items() <= known.items() else weights
+    return weights
+
+
+def _write_manifest(folder: Path, images: Manifest, width: int, hashes: Mapping[str, str]) -> None:
     """Finish the dataset: it tells the same of itself as its images, and which encoder it is of."""
     spaces, files = images.spaces.encoded(width), []
     for entry in images.files:
         has_levels = entry.arrays[-1].name == "levels"
         own = array_specs(spaces, entry.transitions, entry.episodes, has_levels)
-        files.append(replace(entry, sha256=sha256(folder / entry.file), arrays=own))
-    origin = {**images.hyper_parameters, "encoder": sha256(folder / WEIGHTS)}
+        files.append(replace(entry, sha256=hashes[entry.file], arrays=own))
+    origin = {**images.hyper_parameters, "encoder": hashes[WEIGHTS]}
     whole = replace(images, spaces=spaces, files=tuple(files), hyper_parameters=origin)
     write_manifest(folder, whole)

@@ -107,6 +107,21 @@ def has_our_tables(connection: sqlite3.Connection) -> bool:
     return [sql for (sql,) in found] == sorted(TABLES)
 
 
+def guard_of_log(path: Path) -> sqlite3.Connection | None:
+    """Open a database with a log to read it: until that is closed, SQLite does not delete the log.
+
+    The file must not be opened otherwise meanwhile: closing it would drop the locks of SQLite.
+    """
+    if not path.with_name(f"{path.name}-wal").exists():
+        return None
+    with ExitStack() as opened, explained(path):
+        guard = connect(path)
+        opened.callback(guard.close)
+        has_our_tables(guard)  # reads, and so holds the file
+        opened.pop_all()
+        return guard
+
+
 class Database:
     """An open file of entries; errors say which file and what to do."""
 
@@ -116,6 +131,7 @@ class Database:
         if lacks_first_page(path):
             raise damaged(path, NO_FIRST_PAGE)
         self.path, self.writing = path, writing
+        self._guard = guard_of_log(path) if writing else None
         with explained(path):
             self.connection = connect(path, writing)
         with ExitStack() as opened, explained(path, writing):
@@ -130,8 +146,14 @@ class Database:
             opened.pop_all()
 
     def close(self) -> None:
-        """Close the file; the last one to do so puts the log into the database."""
+        """Close the file; the last one to do so puts the log, if it is trusted, into it."""
         self.connection.close()
+        self.trust_log()
+
+    def trust_log(self) -> None:
+        """Let the log go with the last one that closes the file."""
+        if self._guard is not None:
+            self._guard.close()
 
     def read_about(self) -> About:
         """Read what the database says of itself, and how far it has come."""

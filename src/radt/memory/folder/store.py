@@ -100,11 +100,8 @@ def databases(folder: Path) -> list[Path]:
 
 
 def make_ready(folder: Path, identity: Identity | None) -> None:
-    """Clean up after a process that was killed; make a memory where there is none."""
-    remove_leftovers(folder)
-    current = read_acknowledged(folder)
-    if current is not None:
-        remove_others(folder, database_path(folder, current.generation))
+    """Make a memory where there is none."""
+    if read_acknowledged(folder) is not None:
         return
     if (folder / NAME).exists():
         raise damaged(folder / NAME, UNKNOWN)
@@ -192,9 +189,12 @@ class FolderStore(RowStore):
                 held.enter_context(hold(folder, PATIENCE if self.shared else 0.0))
                 make_ready(folder, identity)
             self._load(identity)
+            opened.callback(lambda: self.database.close())
+            if writing:  # after a process that was killed; not before all is found to be whole
+                remove_leftovers(folder)
+                remove_others(folder, self.database.path)
             if self.shared:
                 held.close()
-            opened.callback(lambda: self.database.close())
             self._opened = opened.pop_all()
 
     def append(self, new: NewEntries) -> None:
@@ -291,6 +291,7 @@ class FolderStore(RowStore):
             self._check(promised)
             if self.writing and not self.shared and self.state.writes > promised.writes:
                 self._acknowledge(self.state)  # committed by a process that was killed right then
+            self.database.trust_log()
         except BaseException:
             self.database.close()
             raise
