@@ -71,6 +71,13 @@ def open_own(path: Path, flags: int = os.O_APPEND) -> BinaryIO:
     return file
 
 
+def check_own(path: Path) -> None:
+    """Refuse a file that others open: what is written there would be written somewhere else."""
+    known = path.lstat()
+    if not stat.S_ISREG(known.st_mode) or known.st_nlink > 1:
+        raise _not_ours(path)
+
+
 def _not_ours(path: Path) -> NotOursError:
     return NotOursError(
         f"{path} is a link, has a second name or is no plain file, so nothing is written there; "

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from radt.envs.suite import TaskSuite
+from radt.files import NotOursError
 from radt.memory import rows
 from radt.memory.folder.rewrite import compact, export, read_exported, read_memory
 from radt.memory.folder.store import Acknowledged, FolderStore, acknowledge, read_acknowledged
@@ -315,6 +316,19 @@ def files_in(folder: Path) -> dict[str, bytes]:
     """Read what a memory keeps; SQLite may rebuild its index of the log, and locks are no data."""
     derived = ("-shm", ".lock")
     return {f.name: f.read_bytes() for f in folder.iterdir() if not f.name.endswith(derived)}
+
+
+@pytest.mark.parametrize("name", ["acknowledged", "entries-000001.sqlite3"])
+def test_nothing_is_written_through_a_link(name: str, tmp_path: Path) -> None:
+    for folder in ("ours", "theirs"):
+        with closing(open_store(f"folder:{tmp_path / folder}", WHO)) as store:
+            write(store, LIVED, WHO)
+    (tmp_path / "ours" / name).unlink()
+    (tmp_path / "ours" / name).symlink_to(tmp_path / "theirs" / name)
+    there = files_in(tmp_path / "theirs")
+    with pytest.raises(NotOursError, match="is a link"):
+        FolderStore(tmp_path / "ours", WHO, writing=True)
+    assert files_in(tmp_path / "theirs") == there
 
 
 @pytest.mark.parametrize("damage", ["log", "log's middle", "entry", "other identity"])

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radt.files import atomic_write, remove_leftovers
+from radt.files import atomic_write, check_own, remove_leftovers
 from radt.memory.entries import Entries
 from radt.memory.folder.database import Database, create_database, damaged
 from radt.memory.folder.lock import PATIENCE, hold
@@ -146,6 +146,9 @@ def open_current(folder: Path, writing: bool) -> tuple[Database, Acknowledged]:
     path = database_path(folder, promised.generation)
     if not path.exists() and read_acknowledged(folder) != promised:  # the writer just switched
         return open_current(folder, writing)
+    for file in (folder / NAME, path) if writing else ():
+        with suppress(FileNotFoundError):  # which is told below
+            check_own(file)
     return Database(path, writing), promised
 
 
