@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,10 +110,13 @@ def _interval(bounds: Sequence[float], n: int) -> str:
 
 
 def arms_picture(rows: Sequence[Row], file: Path) -> Path:
-    """Draw the score of each row with its interval, rule by rule; the first is what changed."""
-    rules = list(dict.fromkeys(row["rule"] for row in rows))
+    """Draw each row's score with its interval by the rules that all acted by; the first changed."""
     labels = list(dict.fromkeys(row["label"] for row in rows))
-    shown = {rule: [row for row in rows if row["rule"] == rule] for rule in rules}
+    by_rule: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_rule[row["rule"]].append(row)
+    shown = {rule: own for rule, own in by_rule.items() if len(own) == len(labels)} or by_rule
+    rules = list(shown)
 
     def panel(rule: str) -> Callable[[Axes], None]:
         def draw(axes: Axes) -> None:
