@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -203,6 +204,7 @@ def test_a_child_process_cannot_use_what_it_inherited(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, parent = open_kind(kind, tmp_path, TOY_GRID.spaces), os.getpid()
+    gc.collect()  # what other tests left behind is given back as long as this is its process
     with monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: parent + 1)
         for use in (store.refresh, lambda: write(store, LIVED, WHO)):
