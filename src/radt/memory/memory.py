@@ -25,7 +25,7 @@ from radt.memory.identity import Identity, MemoryFileError, StoreError, check_tr
 from radt.memory.index import build_index
 from radt.memory.inner_product import InnerProducts
 from radt.memory.loop_erasure import loop_erased_trial
-from radt.memory.memory_file import read_file, renamed, write_file
+from radt.memory.memory_file import read_file, renumbered, write_file
 from radt.memory.retrieve import Queries, Searchable, retrieve
 from radt.memory.reweight import NO_NETWORK, UTILITIES, VALUE, Utility, reweight
 from radt.memory.similarity import unit
@@ -341,7 +341,7 @@ class Memory:
 
         In the file, entries of task i stand under `numbers[i]`, where there are any.
         """
-        contents = self.contents() if numbers is None else renamed(self.contents(), numbers)
+        contents = self.contents() if numbers is None else renumbered(self.contents(), numbers)
         write_file(path, self.identity(), contents, owner or {})
 
     def load(self, path: Path, place: Place | None = None) -> dict[str, Tensor]:

@@ -148,7 +148,7 @@ def by_task(tasks: Sequence[int]) -> Tensor:
     return torch.tensor(tasks, dtype=torch.int64)
 
 
-def renamed(contents: NewEntries, numbers: Tensor) -> NewEntries:
+def renumbered(contents: NewEntries, numbers: Tensor) -> NewEntries:
     """Give entries other numbers: `numbers[i]` instead of i."""
     entries = contents.entries
     return replace(contents, entries=replace(entries, task=numbers[entries.task]))
@@ -206,7 +206,7 @@ class SavedTasks:
         """Return the entries of a file that names no tasks under those of the agent."""
         found = set(contents.entries.task.tolist())
         if found <= set(range(self.slots)):
-            return renamed(contents, torch.tensor(tasks))
+            return renumbered(contents, torch.tensor(tasks))
         if not found <= set(tasks):
             raise MemoryMismatchError(
                 f"{self.path} has entries of the tasks {sorted(found)}, but the slots of this "
