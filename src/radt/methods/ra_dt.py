@@ -3,8 +3,8 @@
 Eq. 2 (keys, from a language model) is the embedder's, Eq. 3 to 5 (search and reweight) are the
 memory's, Eq. 6 (predict) is the policy's; here they become Algorithm 1, how the method acts
 (`RADTActor`), and Algorithm 2, how it is trained (`RADT`). docs/concepts.md lays the paper's lines
-beside these. Filters, transforms, exploration and a learned retriever are composed around it by its
-options.
+beside these. Filters, transforms and exploration are composed around it by its options; a memory
+that learns with the policy is in learned_memory.py, where `ra-dt` is registered.
 
 In training the whole window asks and all its actions are targets, as Algorithm 2 is printed. With
 `training.query=prefix` what was known at a random step asks, and only the steps from there on are
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,19 +23,16 @@ from torch import Tensor, nn
 
 from radt.collect.source import check_counts
 from radt.data.reader import Dataset
-from radt.memory.embed import Embedder, ProjectedEmbedder
-from radt.memory.entries import chunks_apart
+from radt.memory.embed import Embedder
 from radt.memory.memory import Memory, MemoryConfig
 from radt.memory.reweight import VALUE
 from radt.methods.decision_cache import HeldChunks, Window, window_of
-from radt.methods.method import METHODS, ContextSize, MethodEntry, Progress, Retrieve
-from radt.methods.retriever_learning import Compared, RetrieverLearner, RetrieverLearning
+from radt.methods.method import ContextSize, Progress, Retrieve
 from radt.methods.training_contexts import RetrievalTraining, check_query_offsets
 from radt.methods.training_memory import TrainingMemory
 from radt.methods.transforms import ChunkOptions, check_transforms, held_chunks, transforms_of
 from radt.methods.trials import RunningTrials
 from radt.methods.windows import WindowSampler
-from radt.model.chunk_value import ChunkValue
 from radt.model.policy import DecisionTransformer, ModelConfig
 from radt.spaces import TaskSpaces
 from radt.trajectory import Batch, Retrieval, Trajectory
@@ -51,8 +47,6 @@ class RADTOptions(ChunkOptions):
     model: ModelConfig = field(default_factory=ModelConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     training: RetrievalTraining = field(default_factory=RetrievalTraining)
-    retriever: Literal["frozen", "learned"] = "frozen"  # learned: trained with the policy
-    retriever_learning: RetrieverLearning = field(default_factory=RetrieverLearning)
     episode_every: int = 1  # use every n-th episode of each task, for windows and for the index
     window_step: int = 1  # steps by which a full window moves on at once while acting, at most C
 
@@ -60,12 +54,6 @@ class RADTOptions(ChunkOptions):
         super().__post_init__()
         check_counts(self, "window_step", "episode_every")
         check_query_offsets(self.training.query_offsets, self.memory.halves.past)
-        if self.subgoals and self.memory.utility == VALUE:
-            raise ValueError(
-                "utility=value judges whole chunks, of which subgoals show a part; leave one out"
-            )
-        if self.subgoals and self.retriever == "learned":
-            raise ValueError("a learned retriever compares whole chunks; leave out subgoals")
 
 
 @dataclass(frozen=True)
@@ -77,7 +65,6 @@ class RADTExamples:
     targets: Tensor  # [B, L] bool
     valid: Tensor | None  # [B, action_size] bool
     episode: Tensor  # [B] int64: rows of the dataset's table of episodes
-    compared: Compared | None = None  # of other windows: what a learned retriever learns from
 
 
 class RADT:
@@ -95,17 +82,9 @@ class RADT:
         self.spaces, self.options, self.embedder = spaces, options, embedder
         check_transforms(options, spaces)
         self.policy = DecisionTransformer(spaces, options.model, seed, retrieves=True)
-        self.value: ChunkValue | None = None
-        if options.memory.utility == VALUE:  # a part of the policy: trained and saved with it
-            self.value = ChunkValue(spaces, seed, options.model.encoder)
-            self.policy.add_module("value", self.value)
         self.networks: dict[str, nn.Module] = {"policy": self.policy}
         if embedder.network is not None:
             self.networks["embedder"] = embedder.network
-        if options.retriever == "learned":
-            self.embedder = projected = ProjectedEmbedder(embedder)
-            self.networks["retriever"] = projected.projection
-        self.beside: RetrieverLearner | None = None
 
     @property
     def context(self) -> ContextSize:
@@ -122,13 +101,6 @@ class RADT:
             dataset, self.embedder, options.memory, options.training, progress
         )
         self.transform = transforms_of(options, dataset)
-        if self.value is not None:
-            seen = self.sampler.read(self.sampler.draw(LOOKED_AT, np.random.default_rng(0)))
-            self.value.begin_at(seen.returns_to_go[seen.mask])
-        if isinstance(self.embedder, ProjectedEmbedder):
-            self.beside = RetrieverLearner(
-                self.embedder.projection, self.policy, self.memory, options.retriever_learning
-            )
         return {**self.memory.sizes, **self._confound()}
 
     def _confound(self) -> Mapping[str, float]:
@@ -150,34 +122,20 @@ class RADT:
             targets = targets & (recent.timesteps >= torch.from_numpy(query_step)[:, None])
         valid = self.sampler.valid(windows)
         episode = torch.from_numpy(windows.episode)
-        # A generator of its own, so that the policy sees what it would see without.
-        compared = self.beside.draw(rng.spawn(1)[0]) if self.beside else None
-        return self.transform(
-            RADTExamples(recent, retrieved, targets, valid, episode, compared), rng
-        )
+        return self.transform(RADTExamples(recent, retrieved, targets, valid, episode), rng)
 
     def loss(self, examples: RADTExamples) -> Tensor:
         """Predict the actions of the batch (Algorithm 2, line 10, Eq. 6) and compare (line 11)."""
-        recent, targets, compared = examples.recent, examples.targets, examples.compared
-        loss = self.policy.loss(recent, targets, examples.valid, examples.retrieved)
-        if self.value is not None:
-            loss = loss + self._value_loss(self.value, examples)
-        return loss if self.beside is None or compared is None else loss + self.beside(compared)
+        recent, targets = examples.recent, examples.targets
+        return self.policy.loss(recent, targets, examples.valid, examples.retrieved)
 
-    def _value_loss(self, value: ChunkValue, examples: RADTExamples) -> Tensor:
-        """Judge each chunk by what followed in the windows that read it."""
-        memory, earned = self.options.memory, self.sampler.dataset.episodes.total_return
-        row = torch.arange(len(examples.recent)).repeat_interleave(memory.top_k)  # [B * k]
-        return value.loss(
-            examples.recent.rows(row),
-            examples.targets[row],
-            torch.from_numpy(earned)[examples.episode[row]],
-            chunks_apart(examples.retrieved, memory.halves.chunk_len),
-        )
+    def new_memory(self) -> Memory:
+        """Return the empty memory of an agent."""
+        return Memory(self.embedder, self.spaces, self.options.memory)
 
     def actor(self, slots: int) -> RADTActor:
         options = self.options
-        memory = Memory(self.embedder, self.spaces, options.memory, value=self.value)
+        memory = self.new_memory()
         length, step = options.memory.context_len, options.window_step
         window = window_of(self.policy, slots, length, step)
         nothing = memory.chunks(torch.full((slots, options.memory.top_k), -1))
@@ -314,6 +272,3 @@ def build(
     method = RADT(spaces, options, seed, embedder)
     method.name = name
     return method
-
-
-METHODS.register("ra-dt", MethodEntry(RADTOptions, build, embedder="dt"))
