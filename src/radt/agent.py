@@ -22,24 +22,17 @@ from torch import Tensor
 
 from radt.action_rules import ActionRule as ActionRule
 from radt.errors import InputError
-from radt.memory.identity import (
-    MOST_TASKS,
-    BadTrajectoryError,
-    MemoryFileError,
-    StoreError,
-    refuse_other,
-)
+from radt.memory.identity import MOST_TASKS, MemoryFileError, refuse_other
 from radt.memory.memory import Memory
 from radt.memory.memory_file import SavedTasks, by_task
 from radt.memory.store import NewEntries
 from radt.methods.exploration import exploring, packed, unpacked
 from radt.methods.method import Method, SavesState, UsesSharedMemory, check_size, head_of
 from radt.methods.trials import RunningTrials
+from radt.methods.unwritten import Unwritten
 from radt.model.encoders import FrozenEncoder
 from radt.spaces import is_whole_number, value_problem
 from radt.trajectory import Retrieval, Trajectory
-
-PASSING = (StoreError, OSError, MemoryError)  # why a memory cannot take a trial now
 
 
 @dataclass(frozen=True)
@@ -101,8 +94,13 @@ class Agent:
         self._actions: NDArray[Any] = np.zeros(0)
         self._decided: Tensor | None = None  # [B, A] logits of the slots that acted last
         self._may_act, self._may_observe = True, False  # one after the other, in turn
-        self.unwritten: list[Trajectory] = []  # finished trials that the memory could not take
+        self._unwritten = Unwritten()
         self.start_task()
+
+    @property
+    def unwritten(self) -> list[Trajectory]:
+        """Finished trials that the memory could not take yet."""
+        return self._unwritten.trials
 
     @property
     def memory(self) -> Memory | None:
@@ -151,7 +149,8 @@ class Agent:
         self.actor.forget(chosen)
         self.trials.begin_task(chosen)
         if self._shared is None:
-            self.unwritten = [trial for trial in self.unwritten if trial.task not in chosen]
+            others = [trial for trial in self.unwritten if trial.task not in chosen]
+            self._unwritten.trials = others
         else:
             self._recall(self._shared, chosen)
         self._tasks_started[chosen] += 1
@@ -209,7 +208,8 @@ class Agent:
         self._between[ended] = True  # whatever becomes of the write
         self._dummy[ended] = self.autoreset_mode == AutoresetMode.NEXT_STEP
         if len(ended):
-            self._remember([self.trials.finish(slot) for slot in ended.tolist()])
+            finished = [self.trials.finish(slot) for slot in ended.tolist()]
+            self._unwritten.write(self.actor, finished)
 
     def flush(self) -> None:
         """Write the trials that a full disk or a lost server kept out of the memory.
@@ -217,7 +217,7 @@ class Agent:
         They are in `unwritten`; the end of the next trial does this, too.
         """
         if self.unwritten:
-            self._remember([])
+            self._unwritten.write(self.actor, [])
 
     def save(self, path: str | Path) -> None:
         """Write the memory to a file, with how far each slot has come.
@@ -262,7 +262,7 @@ class Agent:
         known = progress.get("rewards_of_trials", torch.zeros(self.slots, 0))  # not in older files
         self.trials.rewards_of_trials = unpacked(known)
         self._tasks_started[:] = progress["tasks_started"].numpy()
-        self.unwritten = []
+        self._unwritten.trials = []
         self.abandon()
         self._may_observe = False
 
@@ -285,50 +285,6 @@ class Agent:
         for slot in slots.tolist():
             earned = memory.of_task(self.tasks[slot]).total_return
             self.trials.solved[slot] |= bool((earned > above).any())
-
-    def _remember(self, finished: list[Trajectory]) -> None:
-        """Write finished trials; what a memory cannot take now waits, what it never will is named.
-
-        One that is refused keeps out no others.
-        """
-        waiting = self.unwritten = [*self.unwritten, *finished]
-        try:
-            return self._write(waiting)
-        except Exception as error:
-            if self.unwritten or len(waiting) == 1 or getattr(error, "in_doubt", False):
-                raise
-        self.unwritten, errors = waiting, list[Exception]()
-        for trial in waiting:
-            try:
-                self._write([trial])
-            except Exception as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    def _write(self, trials: list[Trajectory]) -> None:
-        """Write some of the trials that wait, all or none; they wait on where that may help."""
-        written = self._written
-        try:
-            self.actor.remember(trials)
-        except BaseException as error:
-            wait = isinstance(error, PASSING) and not isinstance(error, BadTrajectoryError)
-            if not isinstance(error, Exception):  # stopped, maybe behind the write
-                wait = self._written == written
-            if wait and not getattr(error, "in_doubt", False):
-                raise
-            self._take_out(trials)
-            raise
-        self._take_out(trials)
-
-    def _take_out(self, trials: list[Trajectory]) -> None:
-        done = set(map(id, trials))
-        self.unwritten = [trial for trial in self.unwritten if id(trial) not in done]
-
-    @property
-    def _written(self) -> int:
-        """How many trials were ever written into the memory."""
-        return 0 if self.memory is None else self.memory.store.episodes
 
     def _needs_memory(self) -> Memory:
         if self.memory is None:
