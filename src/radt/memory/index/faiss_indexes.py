@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radt.memory.index.exact import FlatIndex, KeyTable, candidates, rerank
+from radt.memory.index.exact import FlatIndex, candidates, rerank
+from radt.memory.index.key_table import KeyTable
 from radt.memory.index.protocol import INDEXES, Index, check_queries
 from radt.memory.similarity import unit
 
