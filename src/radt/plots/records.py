@@ -76,6 +76,7 @@ class Outcome:
 
     @property
     def optimum(self) -> float | None:
+        """The mean of the best possible returns."""
         return None if self.optima is None else float(self.optima.mean())
 
     @property
@@ -85,10 +86,12 @@ class Outcome:
 
     @property
     def tasks(self) -> int:
+        """The number of tasks."""
         return int(self.returns.shape[1])
 
     @property
     def trials(self) -> int:
+        """The number of trials on each task."""
         return int(self.returns.shape[2])
 
     def of_seeds(self, seeds: Sequence[int]) -> NDArray[np.float64]:
