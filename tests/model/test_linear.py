@@ -39,6 +39,13 @@ def test_inputs_that_are_views_give_the_same() -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
+@pytest.mark.parametrize(("rows", "ours"), [(1, False), (3200, True)])
+def test_large_products_are_those_of_onednn(rows: int, ours: bool) -> None:
+    y = Linear(64, 256)(torch.randn(rows, 64))
+    assert ("OneDNN" in type(y.grad_fn).__name__) == ours
+
+
 def test_only_what_needs_a_gradient_gets_one() -> None:
     layer = Linear(64, 256)
     layer.weight.requires_grad_(False)
